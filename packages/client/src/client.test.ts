@@ -95,16 +95,14 @@ test('follows logs until the close, and reports rejections as API errors and a b
   });
   const client = createClient({ url, token: 'tok', fetch: nodeFetch });
   const messages: unknown[] = [];
-  await followJson(client, '/logs', (message) => messages.push(message));
+  await followJson(client, '/logs', { onMessage: (message) => messages.push(message) });
   assert.deepEqual(messages, [{ id: 1 }, [{ id: 2 }, { id: 3 }]]);
-  await assert.rejects(
-    followJson(client, '/refused', () => {}),
-    { name: 'ApiError', status: 404, message: 'none' },
-  );
-  await assert.rejects(
-    followJson(client, '/broken', () => {}),
-    { name: 'UnreachableError' },
-  );
+  await assert.rejects(followJson(client, '/refused', { onMessage() {} }), {
+    name: 'ApiError',
+    status: 404,
+    message: 'none',
+  });
+  await assert.rejects(followJson(client, '/broken', { onMessage() {} }), { name: 'UnreachableError' });
 });
 
 test('a tunnel is a byte stream and returns the host key, also for an agent without resumable sessions', async (t) => {

@@ -20,6 +20,8 @@ async function fetchOver(tls: ClientTls, url: string, init: Parameters<Fetch>[1]
   const target = new URL(url);
   // TLS costs a plain client 20 ms to load. An import would read every export, and one of them loads Node's fetch.
   const { request } = process.getBuiltinModule(target.protocol === 'https:' ? 'node:https' : 'node:http');
+  const errorOf = (err: Error) =>
+    init.signal?.aborted ? err : new UnreachableError(`Could not reach ${target.origin}: ${reason(err)}`, err);
   const response = await new Promise<IncomingMessage>((resolve, reject) => {
     const req = request(
       target,
@@ -36,16 +38,16 @@ async function fetchOver(tls: ClientTls, url: string, init: Parameters<Fetch>[1]
     );
     req.setNoDelay(true);
     req.setTimeout(TIMEOUT_MS, () => req.destroy(new Error(`no answer within ${TIMEOUT_MS / 1000} s`)));
-    req.once('error', (err: NodeJS.ErrnoException) => {
-      reject(
-        init.signal?.aborted ? err : new UnreachableError(`Could not reach ${target.origin}: ${reason(err)}`, err),
-      );
-    });
+    req.once('error', (err) => reject(errorOf(err)));
     req.end(init.body);
   });
   const body = async () => {
     const parts: Buffer[] = [];
-    for await (const part of response as AsyncIterable<Buffer>) parts.push(part);
+    try {
+      for await (const part of response as AsyncIterable<Buffer>) parts.push(part);
+    } catch (err) {
+      throw errorOf(err as Error);
+    }
     return Buffer.concat(parts);
   };
   return {

@@ -7,18 +7,25 @@ import { ApiError, UnreachableError } from './errors.ts';
 import type { KeptSession, MeasuredPath } from './paths/keep.ts';
 import type { AgentService } from './tailnet/tunnel.ts';
 
+export interface FollowOptions {
+  /** Some routes send a list per message, others one object. See ProvisionerJobLog and WorkspaceAgentLog. */
+  onMessage: (message: unknown) => void;
+  /** Called when the server has accepted the request. */
+  onOpen?: () => void;
+  signal?: AbortSignal | undefined;
+}
+
 /**
- * Calls back with each JSON message of a WebSocket route, in order, until the server closes it. Some routes send a list
- * per message, others one object. See ProvisionerJobLog and WorkspaceAgentLog. @throws ApiError if the server rejects
- * the request, UnreachableError if the connection breaks before its close.
+ * Calls back with each JSON message of a WebSocket route, in order, until the server closes it. @throws ApiError if the
+ * server rejects the request, UnreachableError if the connection breaks before its close.
  */
 export async function followJson(
   client: Client,
   path: string,
-  onMessage: (message: unknown) => void,
-  signal?: AbortSignal,
+  { onMessage, onOpen, signal }: FollowOptions,
 ): Promise<void> {
   const { connection } = await dial(client, path, signal);
+  onOpen?.();
   const stop = () => connection.close(1000);
   signal?.addEventListener('abort', stop, { once: true });
   connection.on('text', (text) => onMessage(JSON.parse(text)));

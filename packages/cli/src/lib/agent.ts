@@ -179,7 +179,8 @@ class AgentLogView {
     const { followJson } = await import('@ropewalk/client/stream');
     const path = `/workspaceagents/${this.#agentId}/logs?follow=true&after=0`;
     // `end` shows the lines that a broken connection missed
-    await followJson(this.#client, path, (message) => this.#show(message), this.#ended.signal).catch(() => {});
+    const onMessage = (message: unknown) => this.#show(message);
+    await followJson(this.#client, path, { onMessage, signal: this.#ended.signal }).catch(() => {});
   }
 
   #show(message: unknown): void {

@@ -1,8 +1,10 @@
-import type { Client } from '@ropewalk/client';
+import { ApiError, type Client, UnreachableError } from '@ropewalk/client';
 import { AppError } from '@ropewalk/kit/errors';
 
-/** Attempts without a new line, after which the log counts as lost. */
-const MAX_LOST = 20;
+/** How long a log is tried without a new line or a stream that lasts, in ms. As long as lost SSH sessions. */
+const MAX_LOST_MS = 100_000;
+/** A stream that is open for this long, in ms, lasts. */
+const LASTS_MS = 2_000;
 const MAX_PAUSE_MS = 2_000;
 
 export interface FollowedLog<Line extends { id: number }> {
@@ -11,7 +13,7 @@ export interface FollowedLog<Line extends { id: number }> {
   /** The id of the last line that is already shown. 0 for a log from its start. */
   after: number;
   onLine: (line: Line) => void;
-  /** Whether the log has ended. Called each time that the stream has. */
+  /** Whether the log has ended. Called each time that the stream has. It may fail while the server cannot answer. */
   isOver: () => Promise<boolean>;
   /** Ends the following with the reason of the signal. */
   signal?: AbortSignal | undefined;
@@ -19,7 +21,8 @@ export interface FollowedLog<Line extends { id: number }> {
 
 /**
  * Calls back with each line of a log until the log has ended, through lost connections: a server that restarts closes the
- * stream in the middle. @throws UnreachableError or AppError if the server does not send the log
+ * stream in the middle. @throws ApiError if the server rejects the requests, UnreachableError or AppError if it does not
+ * send the log for 100 s
  */
 export async function followLog<Line extends { id: number }>(client: Client, log: FollowedLog<Line>): Promise<void> {
   const { followJson } = await import('@ropewalk/client/stream');
@@ -31,18 +34,44 @@ export async function followLog<Line extends { id: number }>(client: Client, log
       log.onLine(line);
     }
   };
-  for (let lost = 0; ; ) {
+  let lostSince = performance.now();
+  for (let lost = 0, isOver = false; ; ) {
     const before = last;
-    const failure = await followJson(client, `${log.path}?follow=true&after=${last}`, onMessage, log.signal).then(
+    let openedAt = Number.POSITIVE_INFINITY;
+    const failure = await followJson(client, `${log.path}?follow=true&after=${last}`, {
+      onMessage,
+      onOpen: () => (openedAt = performance.now()),
+      signal: log.signal,
+    }).then(
       () => undefined,
       (err: unknown) => err as Error,
     );
+    const openMs = performance.now() - openedAt;
     log.signal?.throwIfAborted();
-    if (await log.isOver()) return;
-    lost = last > before ? 0 : lost + 1;
-    if (lost > MAX_LOST) throw failure ?? new AppError('unavailable', 'The server did not send the log.');
+    // without an answer, the last lines may be missing, although the log has ended: the next stream sends them
+    const hasAnswer = !failure || !isTemporary(failure);
+    if (isOver && hasAnswer) return;
+    isOver = await log.isOver().catch(falseIfTemporary);
+    if (isOver && hasAnswer) return;
+    if (failure && hasAnswer) throw failure;
+    if (last > before || openMs >= LASTS_MS) {
+      lost = 0;
+      lostSince = performance.now();
+    } else if (performance.now() - lostSince > MAX_LOST_MS) {
+      throw failure ?? new AppError('unavailable', 'The server did not send the log.');
+    }
+    lost += 1;
     await pause(Math.min(250 * lost, MAX_PAUSE_MS));
   }
+}
+
+/** Whether the same request may succeed later: the server, or the proxy in front of it, cannot answer now. */
+const isTemporary = (err: Error): boolean =>
+  err instanceof UnreachableError || (err instanceof ApiError && (err.status >= 502 || err.status === 429));
+
+function falseIfTemporary(err: Error): false {
+  if (isTemporary(err)) return false;
+  throw err;
 }
 
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));

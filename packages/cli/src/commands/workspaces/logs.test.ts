@@ -12,6 +12,7 @@ import {
   type TestWorkspace,
   takeJob,
 } from '@ropewalk/testkit';
+import { startRequestBalancer } from '@ropewalk/testkit/request-balancer';
 import { CompletedJobSchema } from '@ropewalk/wire/proto/provisionerd';
 import { invoke } from '../../testing/invoke.ts';
 
@@ -129,4 +130,49 @@ test('prints the log of a failed build and succeeds', async () => {
   const { code, stdout } = await logs('-f');
   assert.equal(code, 0);
   assert.match(stdout, /\[error\] \[provisioner\|Planning\] it broke\n/);
+});
+
+test('prints the lines of agents that came while the stream was broken, although a newer build has replaced them', async (t) => {
+  const lost = await startTestWorkspace(server, 'lost');
+  t.after(() => lost.stop());
+  const balancer = await startRequestBalancer();
+  t.after(() => balancer.close());
+  const opened = Promise.withResolvers<void>();
+  balancer.use((path) => {
+    if (/workspaceagents.*follow/.test(path)) opened.resolve();
+    return [server.url];
+  });
+  const say = async (output: string) => {
+    const body = { logs: [{ created_at: new Date().toISOString(), level: 'info', output }] };
+    const { status } = await server.api('PATCH', '/workspaceagents/me/logs', { token: lost.token, body });
+    assert.equal(status, 200);
+  };
+  const begun = Promise.withResolvers<void>();
+  const following = invoke(['logs', 'lost', '-f'], { ...env(), CODER_URL: balancer.url }, '', (text) => {
+    if (text.includes('line 1\n')) begun.resolve();
+  });
+  await Promise.race([opened.promise, following]);
+  await say('line 1');
+  await Promise.race([begun.promise, following]);
+  // streams of the agent's log break, and other requests succeed
+  const answered = Promise.withResolvers<void>();
+  let isReplaced = false;
+  balancer.use((path) => {
+    if (/workspaceagents.*follow/.test(path)) return ['http://127.0.0.1:1'];
+    if (isReplaced && path.startsWith(`/api/v2/workspaces/${lost.workspace.id}`)) answered.resolve();
+    return [server.url];
+  });
+  balancer.disconnect();
+  await say('line 2');
+  isReplaced = true;
+  const path = `/workspaces/${lost.workspace.id}/builds`;
+  assert.equal((await server.api('POST', path, { body: { transition: 'stop' } })).status, 201);
+  await Promise.race([answered.promise, following]);
+  balancer.use([server.url]);
+  const { code, stdout, stderr } = await following;
+  assert.equal(code, 0, stderr);
+  assert.deepEqual(
+    [...stdout.matchAll(/line \d$/gm)].map(([line]) => line),
+    ['line 1', 'line 2'],
+  );
 });

@@ -1,4 +1,4 @@
-import { ApiError, type Client, UnreachableError } from '@ropewalk/client';
+import { ApiError, type Client } from '@ropewalk/client';
 import type { ProvisionerJobLog, WorkspaceAgent, WorkspaceAgentLog, WorkspaceBuild } from '@ropewalk/contract';
 import type { Context } from '../../framework/context.ts';
 import { command } from '../../framework/definition.ts';
@@ -108,8 +108,7 @@ class WorkspaceLogs {
       path,
       after: this.#last.get(id) ?? 0,
       onLine: (log) => print(this.#ctx.io, lineOf(log).text),
-      // a server that restarts does not answer for a while
-      isOver: () => isOver().catch(ifUnreachable(false)),
+      isOver,
       signal: this.#ctx.signal,
     });
   }
@@ -158,12 +157,4 @@ class WorkspaceLogs {
     const text = `${this.#style('dim', time)} ${this.#style(colored, level)} ${from} ${logText(line.output)}`;
     return { at: Date.parse(line.created_at), text: text.trimEnd() };
   }
-}
-
-/** Replaces the error of a server that does not answer. */
-function ifUnreachable<T>(value: T): (err: unknown) => T {
-  return (err) => {
-    if (err instanceof UnreachableError) return value;
-    throw err;
-  };
 }
