@@ -95,8 +95,10 @@ export class AgentLife {
   /** The token with which the current manifest was fetched. */
   #tokenOfWorkspace = '';
   #workspace: Workspace | undefined;
-  /** The calls of the current connection. */
-  #client: AgentClient | undefined;
+  /** The calls of the current connection, and its end. */
+  #connected: { client: AgentClient; signal: AbortSignal } | undefined;
+  /** Resolves when the last manifest so far was applied: an older one must not replace the secrets of a newer one. */
+  #applied: Promise<unknown> = Promise.resolve();
   /** Resolves when the start scripts have ended. */
   #started: Promise<void> = Promise.resolve();
   #stopped: Promise<void> | undefined;
@@ -185,7 +187,7 @@ export class AgentLife {
     const connected = new AbortController();
     this.#tailnet.setConnection(session, tunnels);
     const client: AgentClient = createDrpcClient(Agent, () => session.openStream());
-    this.#client = client;
+    this.#connected = { client, signal: connected.signal };
     this.#local?.setServer(client);
     void session.closed.then(({ reason }) => {
       this.#local?.unsetServer(client);
@@ -251,13 +253,15 @@ export class AgentLife {
 
   /** Fetches the manifest, applies it, and reports until the connection ends. The first manifest starts the workspace. */
   readonly #steady: Routine = async (client, signal) => {
-    const manifest = await client.getManifest({}, { signal });
     const isFirst = this.#workspace === undefined;
-    if (this.#isOfNewOwner(manifest)) {
+    const workspace = await this.#afterManifests(async () => {
+      const manifest = await client.getManifest({}, { signal });
+      return this.#isOfNewOwner(manifest) ? undefined : this.#apply(manifest, client, signal);
+    });
+    if (!workspace) {
       this.#startOver('the workspace has a new owner');
       return;
     }
-    const workspace = await this.#apply(manifest, client, signal);
     if (isFirst) {
       await linkExecutable(this.#options, tmpdir());
       this.#started = this.#start(workspace).catch((err) => this.#log.error('start failed', { err: errorText(err) }));
@@ -305,12 +309,22 @@ export class AgentLife {
   }
 
   /** Fetches the secrets again. Running processes keep the old ones. */
-  async #refreshSecrets(): Promise<void> {
-    const workspace = this.#workspace;
-    // the first manifest follows, and has them
-    if (!workspace || !this.#client) return;
-    const { secrets, agentId } = await this.#client.getManifest({}, { signal: this.#ended.signal });
-    if (Buffer.compare(agentId, workspace.manifest.agentId) === 0) await this.#setSecrets(workspace, secrets);
+  #refreshSecrets(): Promise<void> {
+    return this.#afterManifests(async () => {
+      const workspace = this.#workspace;
+      // the manifest of the next connection has them
+      if (!workspace || !this.#connected) return;
+      const { client, signal } = this.#connected;
+      const { secrets, agentId } = await client.getManifest({}, { signal });
+      if (Buffer.compare(agentId, workspace.manifest.agentId) === 0) await this.#setSecrets(workspace, secrets);
+    });
+  }
+
+  /** Fetches and applies a manifest when the earlier ones were applied. */
+  #afterManifests<T>(apply: () => Promise<T>): Promise<T> {
+    const applied = this.#applied.then(apply);
+    this.#applied = applied.catch(() => {});
+    return applied;
   }
 
   /** Runs the start scripts and begins what follows them. */

@@ -102,6 +102,36 @@ describe('secrets of the owner', () => {
     assert.equal(server.dials.length, 1);
   });
 
+  test('of a change that is announced while a new connection fetches older ones are the last', async () => {
+    server.manifest = { secrets: [secret('KEY', '~/key', 'one')] };
+    const { getManifest } = server.handlers;
+    const held = Promise.withResolvers<void>();
+    const fetched = Promise.withResolvers<void>();
+    let count = 0;
+    server.handlers.getManifest = async (...args) => {
+      count += 1;
+      const isSecond = count === 2;
+      const manifest = await getManifest!(...args);
+      if (isSecond) {
+        fetched.resolve();
+        await held.promise;
+      }
+      return manifest;
+    };
+    await start();
+    server.cut();
+    await fetched.promise;
+    server.manifest = { secrets: [secret('KEY', '~/key', 'two')] };
+    const refreshed = server.tunnel('secrets');
+    // the agent serves tunnels in the order of their requests, and would have fetched the new one by now
+    for (let n = 0; n < 3; n += 1) (await server.tunnel('ping')).destroy();
+    held.resolve();
+    (await refreshed).resume();
+    await server.until('both were applied', () => count === 3);
+    await server.until('the start is reported', () => server.received.startups.length === 2);
+    assert.equal(await inSession('printf "$KEY $(cat ~/key)"'), 'two two');
+  });
+
   test('replace the content of existing files, and keep their permissions and links', async () => {
     writeFileSync(join(home, 'open'), 'a longer text than the secret');
     chmodSync(join(home, 'open'), 0o644);

@@ -1,5 +1,5 @@
 import { errorText } from '@ropewalk/kit';
-import { enabledUserSecrets } from '../../db/queries/user-secrets.ts';
+import { changesOfUserSecrets, enabledUserSecrets } from '../../db/queries/user-secrets.ts';
 import type { AgentIdentity } from '../../db/rows.ts';
 import type { Services } from '../context/context.ts';
 import { ownerDataRefusal } from '../owner-consent/owner-consent.ts';
@@ -11,19 +11,26 @@ export interface AgentSecret {
   value: Uint8Array;
 }
 
+export interface AgentSecrets {
+  secrets: AgentSecret[];
+  /** Changes with the secrets of the owner, even if the agent gets none. Empty if the owner has none. */
+  version: string;
+}
+
 /**
  * The enabled secrets of an agent's owner: none after a build that the owner neither began nor started before. The system
  * user that owns unclaimed workspaces has none. A secret that cannot be decrypted is left out, so that the workspace works.
  */
-export async function agentSecrets({ sql, vault, log }: Services, agent: AgentIdentity): Promise<AgentSecret[]> {
+export async function agentSecrets({ sql, vault, log }: Services, agent: AgentIdentity): Promise<AgentSecrets> {
   const rows = await enabledUserSecrets(sql, agent.owner_id);
-  if (rows.length === 0) return [];
+  const version = versionOf(rows);
+  if (rows.length === 0) return { secrets: [], version };
   const refusal = await ownerDataRefusal(sql, agent);
   if (refusal) {
     log.info('an agent gets no secrets of its owner', { agent_id: agent.id, reason: refusal.message });
-    return [];
+    return { secrets: [], version };
   }
-  return rows.flatMap(({ id, value, env_name: envName, file_path: filePath }) => {
+  const secrets = rows.flatMap(({ id, value, env_name: envName, file_path: filePath }) => {
     try {
       return [{ envName, filePath, value: Buffer.from(vault.open(value)) }];
     } catch (err) {
@@ -31,4 +38,15 @@ export async function agentSecrets({ sql, vault, log }: Services, agent: AgentId
       return [];
     }
   });
+  return { secrets, version };
+}
+
+const versionOf = (rows: readonly { id: string; updated_at: Date }[]) =>
+  rows.map(({ id, updated_at: at }) => `${id} ${at.getTime()}`).join();
+
+/** The versions of the secrets of these people, by their ids. Those without secrets are missing. */
+export async function versionsOfSecrets({ sql }: Services, ownerIds: string[]): Promise<Map<string, string>> {
+  const rows = await changesOfUserSecrets(sql, ownerIds);
+  const byOwner = Map.groupBy(rows, ({ user_id: id }) => id);
+  return new Map([...byOwner].map(([id, secrets]) => [id, versionOf(secrets)]));
 }

@@ -43,9 +43,18 @@ export async function userSecretByName(db: Db, userId: string, name: string): Pr
 export async function enabledUserSecrets(
   db: Db,
   ownerId: string,
-): Promise<Pick<UserSecretRow, 'id' | 'value' | 'env_name' | 'file_path'>[]> {
-  return db<UserSecretRow[]>`SELECT id, value, env_name, file_path FROM user_secrets
+): Promise<Pick<UserSecretRow, 'id' | 'value' | 'env_name' | 'file_path' | 'updated_at'>[]> {
+  return db<UserSecretRow[]>`SELECT id, value, env_name, file_path, updated_at FROM user_secrets
     WHERE user_id = ${ownerId} AND enabled ORDER BY name`;
+}
+
+/** When each secret for the workspaces of these people changed last, in the order of the secrets. */
+export async function changesOfUserSecrets(
+  db: Db,
+  ownerIds: string[],
+): Promise<Pick<UserSecretRow, 'id' | 'user_id' | 'updated_at'>[]> {
+  return db<UserSecretRow[]>`SELECT id, user_id, updated_at FROM user_secrets
+    WHERE user_id = ANY(${ownerIds}) AND enabled ORDER BY name`;
 }
 
 /** Adds a secret. Undefined: the account was deleted. */

@@ -28,6 +28,7 @@ import {
   STATUSES,
   SUBSYSTEMS,
 } from './names.ts';
+import type { SecretChanges } from './secret-changes.ts';
 import { subAgentApi } from './sub-agents.ts';
 
 const STATS_INTERVAL_SECONDS = 30n;
@@ -62,6 +63,7 @@ export interface AgentSinks {
   reports: AgentReports;
   writes: AgentWrites;
   reportConnection: ConnectionReports;
+  secrets: Pick<SecretChanges, 'fetched'>;
   metrics: Metrics;
 }
 
@@ -71,7 +73,7 @@ export interface AgentSinks {
  */
 export function agentApi(services: Services, sinks: AgentSinks, agent: ConnectedAgent<AgentIdentity>): AgentCalls {
   return {
-    getManifest: () => manifest(services, agent),
+    getManifest: () => manifest(services, agent, (version) => sinks.secrets.fetched(agent.id, version)),
     getServiceBanner: () => ({ enabled: false }),
     getAnnouncementBanners: () => ({ announcementBanners: [] }),
     ...lifecycleCalls(services, sinks, agent),

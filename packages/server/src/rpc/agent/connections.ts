@@ -35,6 +35,7 @@ import { agentApi } from './api.ts';
 import { AgentConnection } from './connection.ts';
 import { type AgentLiveness, startAgentLiveness } from './liveness.ts';
 import { callsAfter, createLogWriters, type LogWriters, logWriterCalls } from './log-writers.ts';
+import { SecretChanges } from './secret-changes.ts';
 import { tailnetApi } from './tailnet.ts';
 import { startWatching } from './watching.ts';
 
@@ -97,6 +98,7 @@ class ConnectedAgents implements AgentConnections {
   readonly #liveness: AgentLiveness;
   readonly #reports: AgentReports;
   readonly #reportConnection: ConnectionReports;
+  readonly #secrets: SecretChanges;
   readonly #watching: { close(): void };
   readonly #tailnet: TailnetHub;
   readonly #tailnetAgents: TailnetAgents;
@@ -141,8 +143,12 @@ class ConnectedAgents implements AgentConnections {
       events.on('agent_connected', (event) => this.#supersedeOlder(event)),
       events.on('revoked', (event) => this.#forgetRevoked(event)),
       events.on('agent_reinit', (event) => this.#askToReinitialize(event)),
-      events.on('user_secrets_changed', (event) => this.#refreshSecrets(event)),
     ];
+    this.#secrets = new SecretChanges(services, {
+      all: () => [...this.#live.values()].map(({ agent: { id }, ownerId }) => ({ id, ownerId })),
+      refresh: (isFor) =>
+        this.#announce({ service: 'secrets' }, ({ agent: { id }, ownerId }) => isFor({ id, ownerId })),
+    });
     this.#watching = startWatching(services, {
       reports: this.#reports,
       connected: (agentId) => this.connected(agentId),
@@ -199,6 +205,7 @@ class ConnectedAgents implements AgentConnections {
       reports: this.#reports,
       writes: this.writes,
       reportConnection: this.#reportConnection,
+      secrets: this.#secrets,
       metrics: this.#metrics,
     };
     return agentApi(this.#services, sinks, agent);
@@ -262,7 +269,10 @@ class ConnectedAgents implements AgentConnections {
     if (number === 0) return;
     this.#services.log.info('agent disconnected', { agent_id: agent.id, workspace_id: agent.workspace_id });
     const isNewest = this.#live.get(agent.id) === left;
-    if (isNewest) this.#live.delete(agent.id);
+    if (isNewest) {
+      this.#live.delete(agent.id);
+      this.#secrets.left(agent.id);
+    }
     await this.#liveness.gone(left, isNewest);
   }
 
@@ -310,6 +320,7 @@ class ConnectedAgents implements AgentConnections {
     this.#tailnetAgents.close();
     await this.#tailnetServices.close();
     for (const stop of this.#off) stop();
+    this.#secrets.close();
     this.#logWriters.close();
     for (const { session } of this.#all) session.close();
     await Promise.all([...this.#all].map(({ session }) => session.closed));
@@ -339,10 +350,6 @@ class ConnectedAgents implements AgentConnections {
   }
 
   /** Upstream's agents have no message for this: they get new secrets when they connect again. */
-  #refreshSecrets({ user_id: id }: EventMap['user_secrets_changed']): void {
-    this.#announce({ service: 'secrets' }, ({ ownerId }) => ownerId === id);
-  }
-
   /** Sends a request to each of these agents that has tunnels. Its answer has no content. */
   #announce(request: TunnelRequest, isFor: (agent: AgentConnection) => boolean): void {
     const { log } = this.#services;

@@ -8,10 +8,13 @@ import { agentById } from '../../db/queries/agents.ts';
 import type { AgentIdentity } from '../../db/rows.ts';
 import { APP_HEALTH, SHARING } from './names.ts';
 
-/** The scripts, apps, metadata and secrets of an agent. Read at each connection, and for new secrets. */
-export async function manifest(services: Services, agent: AgentIdentity) {
+/**
+ * The scripts, apps, metadata and secrets of an agent. Read at each connection, and for new secrets. `onSecrets` receives the
+ * version of the secrets.
+ */
+export async function manifest(services: Services, agent: AgentIdentity, onSecrets: (version: string) => void) {
   const { sql } = services;
-  const [fresh, scripts, apps, metadata, devcontainers, secrets] = await Promise.all([
+  const [fresh, scripts, apps, metadata, devcontainers, { secrets, version }] = await Promise.all([
     agentById(sql, agent.id),
     scriptsOfAgents(sql, [agent.id]),
     appsOfAgents(sql, [agent.id]),
@@ -19,6 +22,7 @@ export async function manifest(services: Services, agent: AgentIdentity) {
     devcontainersOfAgent(sql, agent.id),
     agentSecrets(services, agent),
   ]);
+  onSecrets(version);
   return {
     agentId: uuidBytes(agent.id),
     agentName: agent.name,

@@ -14,13 +14,12 @@ import { dialAgent, type MadeAgent, makeAgents } from '../testing/agents.ts';
 
 // Which agents get the secrets of a person.
 
+const env = { CODER_EXTERNAL_TOKEN_ENCRYPTION_KEYS: Buffer.alloc(32, 3).toString('base64') };
 let server: TestServer;
 let template: Template;
 let ann: { id: string; token: string };
 before(async () => {
-  server = await startTestServer({
-    env: { CODER_EXTERNAL_TOKEN_ENCRYPTION_KEYS: Buffer.alloc(32, 3).toString('base64') },
-  });
+  server = await startTestServer({ env });
   template = await createTestTemplate(server, 'secretive');
   ann = await insertPerson(server, 'ann');
   await create({ name: 'key', env_name: 'KEY', file_path: '~/key', value: 'of ann' });
@@ -89,5 +88,48 @@ test('a running workspace gets new secrets without a restart', async () => {
   } finally {
     await dev.stop();
     await other.stop();
+  }
+});
+
+test('a running workspace gets secrets that were created, changed and disabled on another server', async () => {
+  const { token } = await insertPerson(server, 'rotating');
+  const other = await startTestServer({ joins: server, env });
+  const dev = await startTestWorkspace(server, 'rotated', { token });
+  try {
+    const path = join(dev.home, 'rotated');
+    const change = async (method: string, to: string, body: object) => {
+      const answer = await other.api(method, `/users/me/secrets${to}`, { token, body });
+      assert.ok(answer.status < 300, JSON.stringify(answer.body));
+    };
+    const becomes = (value: string) =>
+      eventually(value, () => existsSync(path) && readFileSync(path, 'utf8') === value);
+    await change('POST', '', { name: 'rotated', file_path: '~/rotated', value: 'one' });
+    await becomes('one');
+    await change('PATCH', '/rotated', { value: 'two' });
+    await becomes('two');
+    await change('PATCH', '/rotated', { enabled: false });
+    await change('PATCH', '/rotated', { value: 'three', enabled: true });
+    await becomes('three');
+  } finally {
+    await dev.stop();
+    await other.stop();
+  }
+});
+
+test('a running workspace gets a secret although the announcement of the change was lost', async () => {
+  const { sql } = server.services;
+  const { token } = await insertPerson(server, 'unheard');
+  await create({ name: 'lost', file_path: '~/lost', value: 'found', enabled: false }, token);
+  const dev = await startTestWorkspace(server, 'unheard', { token });
+  try {
+    // no server announces this
+    await sql`UPDATE user_secrets SET enabled = true, updated_at = now() WHERE name = 'lost'`;
+    // the database ends the connection that listens
+    await sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+      WHERE datname = current_database() AND query ILIKE 'listen%' AND pid <> pg_backend_pid()`;
+    const path = join(dev.home, 'lost');
+    await eventually('the secret', () => existsSync(path) && readFileSync(path, 'utf8') === 'found');
+  } finally {
+    await dev.stop();
   }
 });
