@@ -8,7 +8,7 @@ import { startBackgroundTasks, startBuiltin } from './start/background.ts';
 import { joinCluster } from './start/cluster.ts';
 import { startConnections } from './start/connections.ts';
 import { startDatabase, surviveLostStatements } from './start/database.ts';
-import { presentClientCertificate, startHttp, startHttps } from './start/http.ts';
+import { presentClientCertificate, startHttp, startHttps, warnOfRejectedCookies } from './start/http.ts';
 import { startMetrics, startProfiles, startTraces, traceJobs } from './start/observability.ts';
 import { readInstallation, startServices } from './start/services.ts';
 import type { LateParts, ServerOptions, Starting } from './start/starting.ts';
@@ -76,6 +76,7 @@ async function startParts(start: Starting): Promise<RunningServer> {
   const parts = { services, database, installation, connections, tracing, metrics, profiler, late, proxyHealth };
   const http = await startHttp(start, parts);
   const tlsUrl = await startHttps(start, parts, http);
+  warnOfRejectedCookies(start, services);
   stop?.throwIfAborted();
   if (metrics) background.onRun(metrics.taskRan);
   // not before daemons can come back: from here on their leases run again

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { createLogger } from '@ropewalk/kit';
 import { ADMIN, createTestTemplate, startTestServer, type TestServer } from '@ropewalk/testkit';
 import { dialWebSocket } from '@ropewalk/wire/websocket';
 import { makeAgents, refusal } from '../rpc/testing/agents.ts';
 import { takePrefixedSession } from './host-cookies.ts';
+import { rejectedCookieFlags } from './session-cookie.ts';
 
 const PREFIXED = '__Host-coder_session_token';
 const PLAIN = 'coder_session_token';
@@ -31,8 +33,10 @@ test('the prefixed cookie counts, and a plain one only with the token of an agen
 });
 
 let server: TestServer;
+const lines: string[] = [];
 before(async () => {
-  server = await startTestServer({ env: { CODER_HOST_PREFIX_COOKIE: 'true' } });
+  const log = createLogger({ sinks: [{ format: 'json', write: (line) => lines.push(line) }] });
+  server = await startTestServer({ env: { CODER_HOST_PREFIX_COOKIE: 'true' }, log });
 });
 after(() => server.stop());
 
@@ -43,6 +47,28 @@ const post = (path: string, headers: Record<string, string>, body?: object) =>
     headers: { 'content-type': 'application/json', ...headers },
     ...(body ? { body: JSON.stringify(body) } : {}),
   });
+
+test('the server warns once at its start if browsers will reject the cookie', () => {
+  const warnings = lines.filter((line) => line.includes('--host-prefix-cookie')).map((line) => JSON.parse(line));
+  assert.deepEqual(
+    warnings.map(({ level, msg, access_url: url }) => [level, msg, url]),
+    [
+      [
+        'warn',
+        'browsers cannot sign in: --host-prefix-cookie requires HTTPS, but the access URL starts with http. Set --access-url to an https URL, or turn it off',
+        server.accessUrl,
+      ],
+    ],
+  );
+  const both = { hostPrefixCookie: true, secureAuthCookie: true };
+  assert.deepEqual(rejectedCookieFlags(both, 'http://dev.example.com'), [
+    '--host-prefix-cookie',
+    '--secure-auth-cookie',
+  ]);
+  assert.deepEqual(rejectedCookieFlags(both, 'https://dev.example.com'), []);
+  const neither = { hostPrefixCookie: false, secureAuthCookie: false };
+  assert.deepEqual(rejectedCookieFlags(neither, 'http://dev.example.com'), []);
+});
 
 test('a browser gets and sends the prefixed cookie, and loses it at logout', async () => {
   const login = await post('/users/login', {}, { email: ADMIN.email, password: ADMIN.password });

@@ -1,4 +1,5 @@
 import type { Ctx } from '../app/context/context.ts';
+import { type Config, options } from '../config/options.ts';
 import { sessionCookieName } from './host-cookies.ts';
 
 /** The attributes of cookies that scripts of the browser must not read. */
@@ -19,3 +20,13 @@ export function sessionCookie(ctx: Pick<Ctx, 'config' | 'accessUrl'>, token: str
 /** Ends the browser's session at logout. */
 export const endedSessionCookie = (ctx: Pick<Ctx, 'config' | 'accessUrl'>): string =>
   `${sessionCookieName(ctx.config)}=; Path=/; Max-Age=0; ${cookieAttributes(ctx)}`;
+
+/** The options whose cookies browsers reject, because people use the server over plain HTTP. As flags, such as `--x`. */
+export function rejectedCookieFlags(
+  config: Pick<Config, 'hostPrefixCookie' | 'secureAuthCookie'>,
+  accessUrl: string,
+): string[] {
+  if (!accessUrl.startsWith('http:')) return [];
+  const secure = ['hostPrefixCookie', 'secureAuthCookie'] as const;
+  return secure.filter((name) => config[name]).map((name) => `--${options[name].flag}`);
+}

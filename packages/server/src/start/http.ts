@@ -34,6 +34,7 @@ import { replicaRoutes } from '../http/replicas.ts';
 import { terminalPass } from '../http/routes/terminal.ts';
 import { scimRoutes } from '../http/scim.ts';
 import { createHttp } from '../http/server.ts';
+import { rejectedCookieFlags } from '../http/session-cookie.ts';
 import { createStreamLimits, type StreamLimits } from '../http/stream-limits.ts';
 import { TunnelPaths } from '../http/tunnel-paths.ts';
 import { Unanswered } from '../http/unanswered.ts';
@@ -257,6 +258,17 @@ export async function startHttps(
   // people use the encrypted address unless they were given another
   if (!config.accessUrl) services.accessUrl = localUrl({ host, port: listening.port }, 'https');
   return listening.url;
+}
+
+/** Warns of options that keep browsers from signing in. Call it when the access URL is final. */
+export function warnOfRejectedCookies({ config, log }: Starting, { accessUrl }: Pick<Services, 'accessUrl'>): void {
+  const flags = rejectedCookieFlags(config, accessUrl);
+  if (flags.length === 0) return;
+  const [names, them] = flags.length > 1 ? [flags.join(' and '), 'them'] : [flags[0], 'it'];
+  log.warn(
+    `browsers cannot sign in: ${names} requires HTTPS, but the access URL starts with http. Set --access-url to an https URL, or turn ${them} off`,
+    { access_url: accessUrl },
+  );
 }
 
 /** Stops listening, answers the requests that it has, and ends all connections. */
