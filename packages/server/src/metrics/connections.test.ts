@@ -20,15 +20,14 @@ import { zipSync } from 'fflate';
 import { dialAgent, makeAgents } from '../rpc/testing/agents.ts';
 import { parseMetrics, sampleOf } from './testing.ts';
 
+const env = { CODER_PROMETHEUS_ENABLE: 'true', CODER_PROMETHEUS_ADDRESS: '127.0.0.1:0' };
 let server: TestServer;
 before(async () => {
-  server = await startTestServer({
-    env: { CODER_PROMETHEUS_ENABLE: 'true', CODER_PROMETHEUS_ADDRESS: '127.0.0.1:0' },
-  });
+  server = await startTestServer({ env });
 });
 after(() => server.stop());
 
-const scrape = async () => parseMetrics(await (await fetch(`${server.metricsUrl}/metrics`)).text());
+const scrape = async ({ metricsUrl } = server) => parseMetrics(await (await fetch(`${metricsUrl}/metrics`)).text());
 
 test('reports the events that servers send each other, and how long they take', async () => {
   const { sql, events } = server.services;
@@ -101,13 +100,17 @@ test('times the first connection of each agent', async () => {
 const { STARTING, READY, START_ERROR } = Lifecycle_State;
 const BUILD_DURATION = 'coderd_template_workspace_build_duration_seconds';
 
-/** Connects as an agent. Returns a function that reports states one after the other. */
-async function reporter(token: string) {
-  const session = new YamuxSession(byteStream(await dialAgent(server, token)), { role: 'client' });
+/**
+ * Connects as an agent whose clock is ahead by so many ms. Returns a function that reports states one after the other.
+ */
+async function reporter(token: string, { to = server, aheadMs = 0 } = {}) {
+  const session = new YamuxSession(byteStream(await dialAgent(to, token)), { role: 'client' });
   const rpc = createDrpcClient(Agent, () => session.openStream());
   return async (...states: Lifecycle_State[]) => {
-    for (const state of states)
-      await rpc.updateLifecycle({ lifecycle: { state, changedAt: timestampFromDate(new Date()) } });
+    for (const state of states) {
+      const changedAt = timestampFromDate(new Date(Date.now() + aheadMs));
+      await rpc.updateLifecycle({ lifecycle: { state, changedAt } });
+    }
   };
 }
 
@@ -150,6 +153,52 @@ test('counts a build once if its agents start at the same time', async () => {
   await eventually('the next build is timed', async () => (await count('after')) === 1);
   assert.equal(await count('pair'), 1);
 });
+
+test('several servers count a build once together', async () => {
+  const other = await startTestServer({ joins: server, env });
+  try {
+    const { agents } = await makeAgents(server, await createTestTemplate(server, 'shared'), 'shared', { count: 4 });
+    const reporters = await Promise.all(agents.map(({ token }, n) => reporter(token, { to: n % 2 ? other : server })));
+    await Promise.all(reporters.map((report) => report(STARTING)));
+    await Promise.all(reporters.map((report) => report(READY)));
+    const count = async (template: string, at: TestServer) =>
+      sampleOf(await scrape(at), `${BUILD_DURATION}_count`, {
+        ...{ template_name: template, organization_name: 'coder', transition: 'start' },
+        ...{ status: 'success', is_prebuild: 'false' },
+      }) ?? 0;
+    const together = async () => (await count('shared', server)) + (await count('shared', other));
+    await eventually('the build is timed', async () => (await together()) > 0);
+    // agents that connect to another server repeat their reports
+    await Promise.all(
+      agents.map(async ({ token }, n) => (await reporter(token, { to: n % 2 ? server : other }))(STARTING, READY)),
+    );
+    // the next builds are counted after them
+    for (const [name, to] of Object.entries({ 'after-one': server, 'after-other': other })) {
+      const next = await makeAgents(server, await createTestTemplate(server, name), name);
+      await (await reporter(next.agents[0]!.token, { to }))(STARTING, READY);
+      await eventually('the next build is timed', async () => (await count(name, to)) === 1);
+    }
+    assert.equal(await together(), 1);
+  } finally {
+    await other.stop();
+  }
+});
+
+for (const [clock, aheadMs] of [
+  ['ahead', 90_000],
+  ['behind', -3_600_000],
+] as const)
+  test(`times a build by the clock of the database if an agent's is ${clock}`, async () => {
+    const { workspace, agents } = await makeAgents(server, await createTestTemplate(server, clock), clock);
+    const { sql } = server.services;
+    await sql`UPDATE workspace_builds SET created_at = now() - interval '100 s' WHERE workspace_id = ${workspace.id}`;
+    await (await reporter(agents[0]!.token, { aheadMs }))(STARTING, READY);
+    const labels = { template_name: clock, organization_name: 'coder', transition: 'start', status: 'success' };
+    const sum = await eventually('the build is timed', async () =>
+      sampleOf(await scrape(), `${BUILD_DURATION}_sum`, { ...labels, is_prebuild: 'false' }),
+    );
+    assert.ok(sum >= 100 && sum < 160, `${sum}`);
+  });
 
 test('counts requests that are too large by their reason', async () => {
   const name = 'coderd_api_requests_too_large_total';

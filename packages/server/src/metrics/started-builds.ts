@@ -1,15 +1,13 @@
 import { errorText } from '@ropewalk/kit';
 import { Histogram, type Registry } from 'prom-client';
 import type { Services } from '../app/context/context.ts';
-import { startedBuild } from '../db/queries/figures.ts';
+import { countStartedBuild } from '../db/queries/figures.ts';
 import type { Metrics } from './metrics.ts';
-
-/** The number of builds that a server remembers as counted. Reports that count the same build arrive within seconds. */
-const REMEMBERED = 1_000;
 
 /**
  * Times how long people wait from the creation of a build until all agents have started, under upstream's name. The
- * server of the agent that starts last counts it. If several agents start at the same time, each of them may be the last.
+ * server of the agent that starts last counts it. If several agents start at the same time, the database lets one of their
+ * servers count. It takes the time, too, because the clocks of agents may be wrong.
  */
 export function createStartedBuildMetrics(
   { sql, log }: Pick<Services, 'sql' | 'log'>,
@@ -22,17 +20,13 @@ export function createStartedBuildMetrics(
     buckets: [1, 10, 30, 60, 300, 600, 1800, 3600],
     registers: [registry],
   });
-  const counted = new Set<string>();
-  return ({ id, parent_id }) => {
-    if (parent_id !== null) return;
-    startedBuild(sql, id).then(
+  return (agent) => {
+    if (agent.parent_id !== null) return;
+    countStartedBuild(sql, agent).then(
       (build) => {
-        if (!build || counted.has(build.id)) return;
-        counted.add(build.id);
-        if (counted.size > REMEMBERED) counted.delete(counted.values().next().value!);
-        const { id: _, seconds, is_prebuild, ...labels } = build;
-        // the clocks of agent and database can differ
-        durations.observe({ ...labels, is_prebuild: String(is_prebuild) }, Math.max(0, seconds));
+        if (!build) return;
+        const { seconds, is_prebuild, ...labels } = build;
+        durations.observe({ ...labels, is_prebuild: String(is_prebuild) }, seconds);
       },
       (err) => log.warn('could not time the start of a build', { err: errorText(err) }),
     );

@@ -1,8 +1,9 @@
 // The figures of the whole deployment that metrics show.
 
 import { PREBUILDS_USER_ID } from '@ropewalk/contract/permissions';
+import type { ConnectedAgent } from '../../authz/proofs.ts';
 import type { Db, Sql, Tx } from '../connect.ts';
-import type { JobStatus, JobType, Tags } from '../rows.ts';
+import type { AgentIdentity, JobStatus, JobType, Tags } from '../rows.ts';
 import { daemonStatus } from './daemons.ts';
 import { liveReplicas } from './replicas.ts';
 
@@ -187,36 +188,43 @@ export async function templateNameOfWorkspace(db: Db, id: string): Promise<strin
   return row?.name;
 }
 
-/** The build of an agent, when all its agents have started. */
+/** A build whose agents have all started. */
 export interface StartedBuild {
-  id: string;
   template_name: string;
   organization_name: string;
   transition: string;
   is_prebuild: boolean;
-  /** From the creation of the build until the last agent had started. */
+  /** From the creation of the build until now. */
   seconds: number;
   /** The worst of the agents' states. */
   status: 'success' | 'timeout' | 'error';
 }
 
 /**
- * Undefined if an agent of the build has not started, or has started again since its first connection. Sub-agents do not
- * count.
+ * Marks the build of an agent that has just started as counted. Undefined if a server has counted it, or if an agent of the
+ * build has not started, or has started again since its first connection. Sub-agents do not count.
  */
-export async function startedBuild(db: Db, agentId: string): Promise<StartedBuild | undefined> {
+export async function countStartedBuild(
+  db: Db,
+  { id: agentId }: ConnectedAgent<Pick<AgentIdentity, 'id'>>,
+): Promise<StartedBuild | undefined> {
   const [row] = await db<StartedBuild[]>`
-    SELECT b.id, t.name AS template_name, o.name AS organization_name, b.transition,
-      w.owner_id = ${PREBUILDS_USER_ID} AS is_prebuild,
-      extract(epoch FROM max(a.ready_at) - b.created_at)::float8 AS seconds,
-      CASE WHEN bool_or(a.lifecycle_state = 'start_error') THEN 'error'
-        WHEN bool_or(a.lifecycle_state = 'start_timeout') THEN 'timeout' ELSE 'success' END AS status
-    FROM workspace_builds b JOIN workspaces w ON w.id = b.workspace_id JOIN templates t ON t.id = w.template_id
-      JOIN organizations o ON o.id = w.organization_id
-      JOIN workspace_resources r ON r.job_id = b.job_id JOIN workspace_agents a ON a.resource_id = r.id AND a.parent_id IS NULL
-    WHERE b.job_id = (SELECT r.job_id FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id
-      WHERE a.id = ${agentId})
-    GROUP BY b.id, t.id, w.id, o.id
-    HAVING bool_and(a.ready_at IS NOT NULL AND a.started_at <= a.first_connected_at + interval '1 minute')`;
+    WITH started AS (
+      SELECT b.id, t.name AS template_name, o.name AS organization_name, b.transition,
+        w.owner_id = ${PREBUILDS_USER_ID} AS is_prebuild,
+        extract(epoch FROM now() - b.created_at)::float8 AS seconds,
+        CASE WHEN bool_or(a.lifecycle_state = 'start_error') THEN 'error'
+          WHEN bool_or(a.lifecycle_state = 'start_timeout') THEN 'timeout' ELSE 'success' END AS status
+      FROM workspace_builds b JOIN workspaces w ON w.id = b.workspace_id JOIN templates t ON t.id = w.template_id
+        JOIN organizations o ON o.id = w.organization_id
+        JOIN workspace_resources r ON r.job_id = b.job_id JOIN workspace_agents a ON a.resource_id = r.id AND a.parent_id IS NULL
+      WHERE b.job_id = (SELECT r.job_id FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id
+        WHERE a.id = ${agentId}) AND NOT b.start_counted
+      GROUP BY b.id, t.id, w.id, o.id
+      HAVING bool_and(a.ready_at IS NOT NULL AND a.started_at <= a.first_connected_at + interval '1 minute')),
+    counted AS (
+      UPDATE workspace_builds b SET start_counted = true FROM started WHERE b.id = started.id AND NOT b.start_counted
+      RETURNING b.id)
+    SELECT template_name, organization_name, transition, is_prebuild, seconds, status FROM started JOIN counted USING (id)`;
   return row;
 }

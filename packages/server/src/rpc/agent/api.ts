@@ -109,7 +109,10 @@ function lifecycleCalls(
     async updateLifecycle({ lifecycle }) {
       const state = lifecycle && LIFECYCLES[lifecycle.state];
       if (!lifecycle || !state) throw new AppError('invalid', 'Unknown lifecycle state.');
-      const at = reportedTime(lifecycle.changedAt);
+      const now = services.clock.now();
+      const reported = reportedTime(lifecycle.changedAt);
+      // the future is the time of a clock that is ahead
+      const at = reported < now ? reported : now;
       // The agent repeats the report if an answer was lost, and its clock may be ahead. Sessions can begin before it.
       const startedAt = at < connectedAt ? at : connectedAt;
       await writes.lifecycle({ agent, state, at, endSessionsBefore: state === 'starting' ? startedAt : undefined });
