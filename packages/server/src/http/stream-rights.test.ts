@@ -16,16 +16,18 @@ import {
   createTestTemplate,
   eventually,
   insertPerson,
+  limitedToken,
   pendingVersion,
   startTestServer,
   type TestServer,
 } from '@ropewalk/testkit';
 import { startTestWorkspace, type TestWorkspace } from '@ropewalk/testkit/workspace';
 import { linkSession } from '@ropewalk/wire/link-session';
-import { acceptWebSocket, dialWebSocket } from '@ropewalk/wire/websocket';
+import { acceptWebSocket, dialWebSocket, WebSocketDialError } from '@ropewalk/wire/websocket';
 import { systemContext } from '../app/context/context.ts';
 import { issueToken } from '../app/context/session.ts';
 import { authorize } from '../authz/authorize.ts';
+import { tokenScope } from '../authz/scope.ts';
 
 /** Every open answer of a person ends soon after the permission for it. */
 const MAX_MS = 20_000;
@@ -138,7 +140,12 @@ async function open({ key, kind, query }: (typeof streams)[number], token: strin
   if (kind === 'sse') {
     return new Promise((resolve, reject) => {
       const request = get(url, { headers }, (answer) => {
-        assert.equal(answer.statusCode, 200, key);
+        const { statusCode: status } = answer;
+        if (status !== 200) {
+          answer.resume();
+          reject(new WebSocketDialError(`${key}: ${status}`, { status: status! }));
+          return;
+        }
         const ended = new Promise((done) => answer.once('close', done).once('end', done));
         answer.resume();
         resolve({ key, ended, close: () => request.destroy() });
@@ -194,6 +201,17 @@ async function share(acl: object): Promise<void> {
   }
 }
 
+/** The limits of a token for the streams about the workspaces here. */
+const ofTheWorkspaces = () => [`workspace:${dev.workspace.id}`, `workspace:${waiting}`];
+
+test('ends every stream of a limited token with the share that allows it', async () => {
+  const guest = await insertPerson(server, 'limited-guest');
+  await share({ user_roles: { [guest.id]: 'use' } });
+  const token = await limitedToken(server, guest.id, tokenScope(['coder:all'], ofTheWorkspaces()));
+  const all = await openAll(token, ofWorkspace);
+  await endsSoon(all, () => share({ user_roles: { [guest.id]: '' } }), TAKEN_BACK_MS);
+});
+
 for (const [how, given, takeAway] of [
   [
     'person',
@@ -217,6 +235,67 @@ for (const [how, given, takeAway] of [
     await endsSoon(all, () => takeAway(guest.id), TAKEN_BACK_MS);
   });
 }
+
+/** The status with which the server rejects a stream, or undefined. Closes a stream that it accepts. */
+async function rejection(stream: (typeof streams)[number], token: string): Promise<number | undefined> {
+  try {
+    (await open(stream, token)).close();
+    return undefined;
+  } catch (err) {
+    if (err instanceof WebSocketDialError) return err.status;
+    throw err;
+  }
+}
+
+test('opens no stream with a token whose limits do not include its object', async () => {
+  for (const limits of [
+    tokenScope(['coder:all'], [`workspace:${crypto.randomUUID()}`, `template:${crypto.randomUUID()}`]),
+    tokenScope(['coder:application_connect']),
+    tokenScope(['api_key:*', 'user:*', 'organization:*', 'file:*'], ofTheWorkspaces()),
+  ]) {
+    const token = await limitedToken(server, member.id, limits);
+    for (const stream of ofObjects) {
+      const status = await rejection(stream, token);
+      assert.ok(status === 403 || status === 404, `${stream.key}: ${status}`);
+    }
+  }
+  const reads = await limitedToken(server, member.id, tokenScope(['workspace:read']));
+  const opened = [];
+  for (const stream of ofWorkspace) if ((await rejection(stream, reads)) === undefined) opened.push(stream.key);
+  assert.deepEqual(opened.sort(), [
+    'GET /workspaceagents/{workspaceagent}/containers/watch',
+    'GET /workspaceagents/{workspaceagent}/logs',
+    'GET /workspaceagents/{workspaceagent}/watch-metadata',
+    'GET /workspaceagents/{workspaceagent}/watch-metadata-ws',
+    'GET /workspacebuilds/{workspacebuild}/logs',
+    'GET /workspaces/{workspace}/watch',
+    'GET /workspaces/{workspace}/watch-ws',
+  ]);
+});
+
+test('shows the inbox only to a token whose limits include it', async () => {
+  const inbox = streams.find(({ key }) => key === 'GET /notifications/inbox/watch')!;
+  for (const [limits, status] of [
+    [tokenScope(['coder:all']), undefined],
+    [tokenScope(['coder:all'], ['inbox_notification:*']), undefined],
+    [tokenScope(['coder:all'], ofTheWorkspaces()), 404],
+    [tokenScope(['workspace:*', 'user:*']), 404],
+  ] as const)
+    assert.equal(await rejection(inbox, await limitedToken(server, member.id, limits)), status, JSON.stringify(limits));
+});
+
+test('ends every stream of a limited token that its person expires', async () => {
+  const limits = tokenScope(['coder:all'], [...ofTheWorkspaces(), 'inbox_notification:*']);
+  const token = await limitedToken(server, member.id, limits);
+  const all = await openAll(
+    token,
+    streams.filter(({ key }) => ofWorkspace.some((each) => each.key === key) || OF_READER.includes(key)),
+  );
+  const path = `/users/me/keys/${token.split('-')[0]}/expire`;
+  await endsSoon(all, async () => {
+    assert.equal((await server.api('PUT', path, { token: member.token })).status, 204);
+  });
+});
 
 test('ends every stream when its token expires', async () => {
   const ctx = systemContext(server.services, 'test');

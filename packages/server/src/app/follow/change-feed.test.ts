@@ -8,11 +8,13 @@ import {
   eventually,
   finishImport,
   insertPerson,
+  limitedToken,
   pendingVersion,
   startTestServer,
   type TestServer,
   takeJob,
 } from '@ropewalk/testkit';
+import { tokenScope } from '../../authz/scope.ts';
 import { apiKeyById } from '../../db/queries/apikeys.ts';
 import { userById } from '../../db/queries/users.ts';
 import { type Ctx, systemContext } from '../context/context.ts';
@@ -356,6 +358,88 @@ test('ends with its session', async () => {
     const his = await open(dan.token);
     assert.equal((await server.api('POST', '/users/logout', { token: dan.token })).status, 200);
     assert.equal(await eventually('the end', () => his.outcome, 5_000), 'forbidden');
+  });
+});
+
+test('shows a limited token only what its scopes and its allow list contain', async () => {
+  const one = await createWorkspace(ann.token, 'listed');
+  const other = await createWorkspace(ann.token, 'unlisted');
+  const tokens = await Promise.all(
+    [
+      tokenScope(['workspace:read'], [`workspace:${one.id}`]),
+      tokenScope(['coder:all'], [`workspace:${one.id}`]),
+      tokenScope(['workspace:read']),
+      tokenScope(['template:read']),
+      tokenScope(['coder:application_connect']),
+    ].map((limits) => limitedToken(server, ann.id, limits)),
+  );
+  await withFeed(async (open) => {
+    const all = await open(ann.token);
+    const streams = await Promise.all(tokens.map((token) => open(token)));
+    const from = lastIdOf(all);
+    await favorite(ann.token, one.id);
+    await favorite(ann.token, other.id);
+    const made = await createWorkspace(ann.token, 'made-meanwhile');
+    const { events } = server.services;
+    events.publishSoon('object_changed', { kind: 'notification', id: 'to-ann', owner_id: ann.id });
+    events.publishSoon('object_changed', { kind: 'template', id: templateId });
+    events.publishSoon('object_changed', { kind: 'user', id: ann.id });
+    events.publishSoon('object_changed', { kind: 'deployment', id: 'last' });
+    const wanted = [one.id, other.id, made.id, 'to-ann', templateId, ann.id, 'last'];
+    const shown = async (of: Following) => {
+      await eventually('the last change', () => of.changes().some(({ id }) => id === 'last'), 5_000);
+      const ids = new Set(of.changes().map(({ id }) => id));
+      return wanted.filter((id) => ids.has(id));
+    };
+    assert.deepEqual(await shown(all), wanted);
+    // also when they continue where a session was
+    const resumed = await Promise.all(tokens.map((token) => open(token, from)));
+    for (const reading of [streams, resumed]) {
+      const [listed, listedOnly, reads, templates, apps] = reading;
+      assert.deepEqual(await shown(listed!), [one.id, ann.id, 'last']);
+      assert.deepEqual(await shown(listedOnly!), [one.id, ann.id, 'last']);
+      assert.deepEqual(await shown(reads!), [one.id, other.id, made.id, ann.id, 'last']);
+      assert.deepEqual(await shown(templates!), [templateId, ann.id, 'last']);
+      assert.deepEqual(await shown(apps!), ['last']);
+      for (const stream of [listed, listedOnly, templates, apps]) {
+        const text = JSON.stringify(stream!.received);
+        for (const { id, latest_build: build } of [other, made])
+          assert.ok(![id, build.id, build.job.id].some((each) => text.includes(each)), text);
+      }
+    }
+  });
+});
+
+test('shows a limited token a shared workspace until it is taken back', async () => {
+  const made = await createWorkspace(ann.token, 'lent');
+  const share = async (role: string) => {
+    const body = { user_roles: { [bob.id]: role } };
+    const { status } = await server.api('PATCH', `/workspaces/${made.id}/acl`, { token: ann.token, body });
+    assert.equal(status, 204);
+  };
+  await share('use');
+  const listed = await limitedToken(server, bob.id, tokenScope(['coder:all'], [`workspace:${made.id}`]));
+  const unlisted = await limitedToken(
+    server,
+    bob.id,
+    tokenScope(['coder:all'], [`workspace:${crypto.randomUUID()}`, 'template:*']),
+  );
+  await withFeed(async (open) => {
+    const [his, none] = await Promise.all([open(listed), open(unlisted)]);
+    await favorite(ann.token, made.id);
+    await eventually('the change', () => his.changes().some(about(made.id)), 5_000);
+    await share('');
+    await eventually('the reset', () => his.received.some(({ event }) => event === 'reset'), 5_000);
+    const before = his.changes().length;
+    await favorite(ann.token, made.id);
+    server.services.events.publishSoon('object_changed', { kind: 'deployment', id: 'after' });
+    await eventually(
+      'both are current',
+      () => [his, none].every((each) => each.changes().at(-1)?.id === 'after'),
+      5_000,
+    );
+    assert.equal(his.changes().slice(before).some(about(made.id)), false);
+    assert.equal(JSON.stringify(none.received).includes(made.id), false);
   });
 });
 

@@ -8,10 +8,18 @@ import { addressOf, formatHostPrefix, randomAddress, TAILNET_PREFIX } from '@rop
 import { DerpClient } from '@ropewalk/tailnet/derp/client';
 import type { Restart } from '@ropewalk/tailnet/derp/frames';
 import { encodeNodeKey, KeyPair } from '@ropewalk/tailnet/keys';
-import { createTestTemplate, eventually, insertPerson, startTestServer, type TestServer } from '@ropewalk/testkit';
+import {
+  createTestTemplate,
+  eventually,
+  insertPerson,
+  limitedToken,
+  startTestServer,
+  type TestServer,
+} from '@ropewalk/testkit';
 import { CoordinateResponse_PeerUpdate_Kind as Kind, Workspace_Status } from '@ropewalk/wire/proto/tailnet';
 import { uuidBytes, uuidText } from '@ropewalk/wire/uuid';
 import { byteStream, dialWebSocket } from '@ropewalk/wire/websocket';
+import { tokenScope } from '../../authz/scope.ts';
 import { dialAgent, finishBuild, type MadeAgent, makeAgents, refusal } from '../testing/agents.ts';
 import { Control } from '../testing/tailnet.ts';
 
@@ -385,6 +393,33 @@ test('a desktop client learns of the workspaces of its person, and of each chang
   const other = await dial(t, '/tailnet?version=2.3', member.token);
   const nothing = other.tailnet.workspaceUpdates({ workspaceOwnerId: uuidBytes(person.id) });
   assert.deepEqual((await nothing.receive())!.upsertedWorkspaces, []);
+});
+
+test('a desktop client with a limited token learns of the workspaces in its allow list, and reaches no other', async (t) => {
+  const person = await insertPerson(server, 'limited');
+  const [listed, other] = [await joinedAgent(t, person.token), await joinedAgent(t, person.token)];
+  const dialLimited = async (...limits: Parameters<typeof tokenScope>) =>
+    dial(t, '/tailnet?version=2.3', await limitedToken(server, person.id, tokenScope(...limits)));
+  const shown = async (client: Control) => {
+    const updates = client.tailnet.workspaceUpdates({ workspaceOwnerId: uuidBytes(person.id) });
+    const { upsertedWorkspaces, upsertedAgents } = (await updates.receive())!;
+    return [upsertedWorkspaces, upsertedAgents].map((all) => all.map(({ id }) => uuidText(id)));
+  };
+  const reader = await dialLimited(['workspace:read', 'workspace:application_connect']);
+  assert.deepEqual(await shown(reader), [[], []]);
+  const client = await dialLimited(['coder:workspaces.access'], [`workspace:${listed.workspace.id}`]);
+  assert.deepEqual(await shown(client), [[listed.workspace.id], [listed.agent.id]]);
+  await client.publish(randomAddress(TAILNET_PREFIX));
+  await client.send({ addTunnel: { id: uuidBytes(listed.agent.id) } });
+  await client.has(listed.control);
+  await forwards(t, client, listed.control, true);
+  for (const each of [reader, await dialLimited(['coder:all'], [`workspace:${listed.workspace.id}`])]) {
+    await each.publish(randomAddress(TAILNET_PREFIX));
+    await each.send({ addTunnel: { id: uuidBytes(other.agent.id) } });
+    await eventually('the end', async () => each.ended);
+    assert.deepEqual(each.errors, ['authorization: agent not accessible']);
+    await forwards(t, each, other.control, false);
+  }
 });
 
 test('a stopping server announces to the clients of its relay when to come back', async (t) => {
