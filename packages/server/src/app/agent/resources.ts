@@ -3,8 +3,8 @@ import { may } from '../../authz/authorize.ts';
 import type { Db } from '../../db/connect.ts';
 import { appsOfAgents, logSourcesOfAgents, scriptsOfAgents } from '../../db/queries/agent-parts.ts';
 import { agentsWhere } from '../../db/queries/agents.ts';
-import { type ResourceRow, resourcesMade } from '../../db/queries/resources.ts';
-import { resourcesOfOthers, workspacesOfAgents } from '../../db/queries/workspaces.ts';
+import { type ResourcePlace, type ResourceRow, resourcesMade } from '../../db/queries/resources.ts';
+import { workspacesOfAgents } from '../../db/queries/workspaces.ts';
 import type { Ctx } from '../context/context.ts';
 import { derpMap } from '../tailnet/derp-map.ts';
 import { time } from '../values/time.ts';
@@ -28,16 +28,11 @@ export async function readAgents(
   const agents = await agentsWhere(db, where);
   if (agents.length === 0) return [];
   const ids = agents.map((agent) => agent.id);
-  const [apps, scripts, sources, evidence, shared] = await Promise.all([
+  const [apps, scripts, sources, evidence] = await Promise.all([
     appsOfAgents(db, ids),
     scriptsOfAgents(db, ids),
     logSourcesOfAgents(db, ids),
     evidenceFor(db, agents, ctx.clock.now()),
-    sharedResources(
-      ctx,
-      db,
-      agents.map(({ resource_id: id }) => id),
-    ),
   ]);
   const appsOf = byKey(apps, 'agent_id');
   // only for apps with their own hosts, and for links that ask for a token
@@ -57,7 +52,7 @@ export async function readAgents(
         logSources: sourcesOf.get(agent.id) ?? [],
         evidence: evidence.get(agent.id),
         relays,
-        isShared: shared.has(agent.resource_id),
+        isShared: isShared(ctx, agent),
         fallbackTroubleshootingUrl: ctx.config.agentFallbackTroubleshootingUrl,
       },
       ctx.clock,
@@ -66,16 +61,18 @@ export async function readAgents(
 }
 
 /**
- * Those of the resources that the viewer sees only because the workspace is shared. Values that the template's author
- * marks as sensitive, and variables of agents, are for the owner and for people with a role.
+ * Whether the viewer sees a resource only because its workspace is shared. Values that the template's author marks as
+ * sensitive, and variables of agents, are for the owner and for people with a role.
  */
-async function sharedResources({ actor }: Viewing, db: Db, ids: readonly string[]): Promise<ReadonlySet<string>> {
-  if (actor.kind !== 'user' || ids.length === 0 || may(actor, 'read', { type: 'workspace' })) return NONE;
-  const others = await resourcesOfOthers(db, ids, actor.id);
-  const byRole = (organizationId: string) => may(actor, 'read', { type: 'workspace', organizationId });
-  return new Set(others.filter((one) => !byRole(one.organization_id)).map(({ id }) => id));
+function isShared(
+  { actor }: Viewing,
+  { workspace_owner_id: owner, workspace_organization_id: place }: ResourcePlace,
+): boolean {
+  if (actor.kind !== 'user' || owner === null || place === null || owner === actor.id) return false;
+  return (
+    !may(actor, 'read', { type: 'workspace' }) && !may(actor, 'read', { type: 'workspace', organizationId: place })
+  );
 }
-const NONE: ReadonlySet<string> = new Set();
 
 /** The resources of jobs, by job. Resources with agents come first. */
 export async function resourcesOfJobs(
@@ -87,11 +84,9 @@ export async function resourcesOfJobs(
   if (jobIds.length === 0) return new Map();
   const [rows, made] = await Promise.all([resourcesMade(db, jobIds, transition), readAgents(ctx, db, { jobIds })]);
   const agents = byKey(made, 'resource_id');
-  const sensitive = rows.filter(({ metadata }) => metadata.some((one) => one.sensitive)).map(({ id }) => id);
-  const shared = await sharedResources(ctx, db, sensitive);
   const resources = rows.map((row) => ({
     job: row.job_id,
-    resource: toResource(row, agents.get(row.id) ?? [], shared.has(row.id)),
+    resource: toResource(row, agents.get(row.id) ?? [], isShared(ctx, row)),
   }));
   resources.sort((a, b) => Number(Boolean(b.resource.agents?.length)) - Number(Boolean(a.resource.agents?.length)));
   return new Map(
@@ -99,7 +94,7 @@ export async function resourcesOfJobs(
   );
 }
 
-function toResource(row: ResourceRow, agents: WorkspaceAgent[], isShared: boolean): WorkspaceResource {
+function toResource(row: ResourceRow, agents: WorkspaceAgent[], hidesSensitive: boolean): WorkspaceResource {
   return {
     id: row.id,
     created_at: time(row.created_at),
@@ -113,7 +108,7 @@ function toResource(row: ResourceRow, agents: WorkspaceAgent[], isShared: boolea
     // clients hide sensitive values until a person asks
     metadata: row.metadata.map(({ key, value, sensitive }) => ({
       key,
-      value: sensitive && isShared ? '' : value,
+      value: sensitive && hidesSensitive ? '' : value,
       sensitive,
     })),
     daily_cost: row.daily_cost,

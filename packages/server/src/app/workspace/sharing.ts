@@ -17,10 +17,9 @@ import {
   lockShareableOwners,
   permittedUsers,
   setShareableOwners,
+  sharingOf,
   updateWorkspaceAcl,
 } from '../../db/queries/acls.ts';
-import { organizationById } from '../../db/queries/organizations.ts';
-import { userById } from '../../db/queries/users.ts';
 import type { Acls, OrganizationRow, WorkspaceRow } from '../../db/rows.ts';
 import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
@@ -205,8 +204,8 @@ async function changeAcl(ctx: Ctx, id: string, operation: AclOperation): Promise
   const row = await findWorkspace(ctx, 'read', id);
   if (row.owner_id === PREBUILDS_USER_ID)
     throw new AppError('conflict', 'An unclaimed prebuilt workspace cannot be shared.');
-  const ofServiceAccount = (await userById(ctx.sql, row.owner_id))?.is_service_account ?? false;
-  requireSharing(ctx, (await organizationById(ctx.sql, row.organization_id))!, ofServiceAccount);
+  const { of_service_account: ofServiceAccount, ...organization } = await sharingOf(ctx.sql, row);
+  requireSharing(ctx, organization, ofServiceAccount);
   const workspace = allow(ctx, 'share', row, workspaceObject(row));
   await operation.check?.(workspace);
   await changeWorkspace(ctx, workspace, async (tx) => {

@@ -43,6 +43,18 @@ export async function updateTemplateAcl(
     WHERE id = ${template.id}`;
 }
 
+/** Whose workspaces can be shared in a workspace's organization, and whether a service account owns this one. */
+export async function sharingOf(
+  db: Db,
+  { owner_id: ownerId, organization_id: organizationId }: Pick<WorkspaceRow, 'owner_id' | 'organization_id'>,
+): Promise<Pick<OrganizationRow, 'shareable_workspace_owners'> & { of_service_account: boolean }> {
+  const [row] = await db<(Pick<OrganizationRow, 'shareable_workspace_owners'> & { of_service_account: boolean })[]>`
+    SELECT shareable_workspace_owners,
+      EXISTS (SELECT FROM users u WHERE u.id = ${ownerId} AND NOT u.deleted AND u.is_service_account) AS of_service_account
+    FROM organizations WHERE id = ${organizationId}`;
+  return row!;
+}
+
 /** Whose workspaces can be shared in a workspace's organization. A change of the setting waits for the transaction. */
 export async function lockShareableOwners(
   tx: Tx,

@@ -5,7 +5,7 @@ import type { Db, Tx } from '../connect.ts';
 import type { Owned } from '../owned.ts';
 import type { AgentIdentity, AgentNetwork, AgentRow, JobRow, WorkspaceRow } from '../rows.ts';
 import { unflushed } from '../unflushed.ts';
-import { EXTERNAL_AGENT } from './resources.ts';
+import { EXTERNAL_AGENT, RESOURCE_PLACE, type ResourcePlace } from './resources.ts';
 
 /** The status of an agent `a`, as app/agent/status.ts decides it. */
 export const agentStatus = (db: Db) => db`CASE
@@ -129,11 +129,16 @@ export async function othersWithCredentials(
 }
 
 /** The agents of these jobs, or agents by id. */
-export async function agentsWhere(db: Db, where: { jobIds: string[] } | { agentIds: string[] }): Promise<AgentRow[]> {
-  return db<AgentRow[]>`
-    SELECT * FROM workspace_agents WHERE NOT deleted AND
-      ${'jobIds' in where ? db`resource_id IN (SELECT id FROM workspace_resources WHERE job_id = ANY(${where.jobIds}))` : db`id = ANY(${where.agentIds})`}
-    ORDER BY display_order, name`;
+export async function agentsWhere(
+  db: Db,
+  where: { jobIds: string[] } | { agentIds: string[] },
+): Promise<(AgentRow & ResourcePlace)[]> {
+  const place = RESOURCE_PLACE(db);
+  return db<(AgentRow & ResourcePlace)[]>`
+    SELECT a.*, ${place.columns}
+    FROM workspace_agents a JOIN workspace_resources r ON r.id = a.resource_id ${place.join} WHERE NOT a.deleted AND
+      ${'jobIds' in where ? db`r.job_id = ANY(${where.jobIds})` : db`a.id = ANY(${where.agentIds})`}
+    ORDER BY a.display_order, a.name`;
 }
 
 /** The columns of an agent that its health is calculated from. */

@@ -24,9 +24,27 @@ export interface ResourceRow {
   created_at: Date;
 }
 
-export async function resourcesMade(db: Db, jobIds: string[], transition?: 'start' | 'stop'): Promise<ResourceRow[]> {
-  return db<ResourceRow[]>`SELECT * FROM workspace_resources WHERE job_id = ANY(${jobIds})
-    ${transition ? db`AND transition = ${transition}` : db``} ORDER BY type, name`;
+/** Where a resource is: in a workspace, or null for a template's. */
+export interface ResourcePlace {
+  workspace_owner_id: string | null;
+  workspace_organization_id: string | null;
+}
+
+/** Finds the columns of a `ResourcePlace` for a resource `r`. */
+export const RESOURCE_PLACE = (db: Db) => ({
+  columns: db`w.owner_id AS workspace_owner_id, w.organization_id AS workspace_organization_id`,
+  join: db`LEFT JOIN workspace_builds b ON b.job_id = r.job_id LEFT JOIN workspaces w ON w.id = b.workspace_id`,
+});
+
+export async function resourcesMade(
+  db: Db,
+  jobIds: string[],
+  transition?: 'start' | 'stop',
+): Promise<(ResourceRow & ResourcePlace)[]> {
+  const place = RESOURCE_PLACE(db);
+  return db<(ResourceRow & ResourcePlace)[]>`
+    SELECT r.*, ${place.columns} FROM workspace_resources r ${place.join} WHERE r.job_id = ANY(${jobIds})
+    ${transition ? db`AND r.transition = ${transition}` : db``} ORDER BY r.type, r.name`;
 }
 
 /** The resource in a template that stands for a machine that the template does not create. */

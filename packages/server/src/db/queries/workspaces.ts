@@ -271,17 +271,6 @@ function conditions(db: Db, search: WorkspaceSearch) {
   return parts.reduce((all, part) => db`${all} AND ${part}`);
 }
 
-/** Those of the resources whose workspace has another owner than this person, with its organization. */
-export async function resourcesOfOthers(
-  db: Db,
-  resourceIds: readonly string[],
-  viewerId: string,
-): Promise<{ id: string; organization_id: string }[]> {
-  return db<{ id: string; organization_id: string }[]>`SELECT r.id, w.organization_id FROM workspace_resources r
-    JOIN workspace_builds b ON b.job_id = r.job_id JOIN workspaces w ON w.id = b.workspace_id
-    WHERE r.id = ANY(${[...resourceIds]}) AND w.owner_id <> ${viewerId}`;
-}
-
 /** The workspaces of agents with apps, by agent. */
 export async function workspacesOfAgents(
   db: Db,
