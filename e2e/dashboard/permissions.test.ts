@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Organization } from '@ropewalk/contract';
+import type { Organization, Template } from '@ropewalk/contract';
+import type { Page } from 'playwright-core';
 import { commandTemplate, eventually, makeTemplate, PERSON, type ServerProcess, tokenOf } from '../harness.ts';
 import { assertAccessible, follow, keepScreenshots, needsBrowser } from './browser.ts';
 import { useSite } from './site.ts';
@@ -19,6 +20,8 @@ resource "coder_metadata" "machine" {
   daily_cost  = 30
 }
 `;
+
+const CANNOT_CREATE = 'You cannot create workspaces from this template';
 
 let ann: string;
 
@@ -207,13 +210,73 @@ test('an administrator takes a default role from all members, and gives it back'
   };
   assert.deepEqual(await rolesOf(), []);
   const member = await site.open(t, '/templates/default/payments/workspace', { token: ann });
-  await member.page.getByRole('button', { name: 'Create workspace' }).click();
-  await member.page.getByText('You may not create this workspace.').waitFor();
+  await member.page.getByRole('heading', { name: CANNOT_CREATE }).waitFor();
 
   await access.check();
   await section.getByRole('button', { name: 'Save' }).click();
   await eventually('the role is back', async () => (await rolesOf()).includes('organization-workspace-access'));
-  await member.page.reload();
   await member.page.getByRole('button', { name: 'Create workspace' }).waitFor();
+  assert.deepEqual(errors, []);
+});
+
+/** Opens a page in the window of a person and keeps how it looks on a screen and on a phone. */
+async function lookAt(page: Page, path: string, text: string): Promise<void> {
+  await follow(page, path);
+  await page.getByText(text).first().waitFor();
+  for (const width of [390, 1440]) {
+    await page.setViewportSize({ width, height: 900 });
+    assert.equal(await page.evaluate('document.documentElement.scrollWidth - innerWidth'), 0);
+    await keepScreenshots(page, `no-creation${path.replaceAll('/', '-')}-${width}`);
+  }
+  await assertAccessible(page);
+}
+
+const setRoles = async (username: string, ...roles: string[]) => {
+  const { status } = await site.server.api('PUT', `/organizations/default/members/${username}/roles`, { roles });
+  assert.equal(status, 200);
+};
+
+test('a person who may not create workspaces reads why, until the role is removed', needsBrowser, async (t) => {
+  await makeTemplate(site.server, 'open', commandTemplate('true'));
+  const token = await addPerson(site.server, 'dora', 'Dora Dunn');
+  await setRoles('dora', 'organization-workspace-creation-ban');
+  const { page, errors } = await site.open(t, '/templates', { token });
+  const buttons = page.getByRole('link', { name: /^(Create (a )?|New )workspace$/ });
+  const row = page.getByRole('row').filter({ has: page.getByRole('link', { name: 'open', exact: true }) });
+  for (const [path, text] of [
+    ['/templates', 'View only'],
+    ['/templates/default/open/docs', CANNOT_CREATE],
+    ['/templates/default/open/workspace', CANNOT_CREATE],
+    ['/templates/default/open/workspace?mode=auto&name=mine', CANNOT_CREATE],
+    ['/workspaces', 'You have no workspaces, and cannot create any'],
+  ] as const) {
+    await lookAt(page, path, text);
+    assert.equal(await buttons.count(), 0, path);
+    assert.equal(await page.getByRole('button', { name: 'Create workspace' }).count(), 0, path);
+  }
+  await follow(page, '/templates');
+  await row.getByText('View only').waitFor();
+  await setRoles('dora');
+  await row.getByRole('link', { name: 'Create workspace' }).click();
+  await page.getByRole('button', { name: 'Create workspace' }).waitFor();
+  assert.deepEqual(errors, []);
+});
+
+test('an auditor creates workspaces only from the templates that list them', needsBrowser, async (t) => {
+  const { server } = site;
+  await makeTemplate(server, 'listed', commandTemplate('true'));
+  await makeTemplate(server, 'unlisted', commandTemplate('true'));
+  const { body } = await server.api<Template>('GET', '/organizations/default/templates/unlisted');
+  const acl = { group_perms: { [body.organization_id]: '' } };
+  assert.equal((await server.api('PATCH', `/templates/${body.id}/acl`, acl)).status, 200);
+  const token = await addPerson(server, 'edda', 'Edda East');
+  await setRoles('edda', 'organization-auditor');
+  const { page, errors } = await site.open(t, '/templates', { token });
+  const row = (name: string) => page.getByRole('row').filter({ has: page.getByRole('link', { name, exact: true }) });
+  await row('unlisted').getByText('View only').waitFor();
+  await row('listed').getByRole('link', { name: 'Create workspace' }).waitFor();
+  await keepScreenshots(page, 'some-creation-templates');
+  for (const path of ['/templates/default/unlisted/docs', '/templates/default/unlisted/workspace'])
+    await lookAt(page, path, 'You may read the template, but not use it.');
   assert.deepEqual(errors, []);
 });

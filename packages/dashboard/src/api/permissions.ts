@@ -2,8 +2,10 @@ import { ORGANIZATION_RESOURCES, PERMISSIONS } from '@ropewalk/contract/permissi
 import { queryOptions, useQueries, useQuery } from '@tanstack/react-query';
 import { call } from './client.ts';
 
-/** Marks a question about all organizations of the person: whether they may do it in one of them. */
-const ANY_ORGANIZATION = 'any';
+/** Asks about all organizations of the person: whether they may do it in one of them. */
+const ANY_ORGANIZATION = { any_org: true } as const;
+/** Asks about an object that the person owns. */
+const OWN = { owner_id: 'me' } as const;
 
 /** What the dashboard asks about the signed-in person, for the navigation and the actions of pages. */
 const SITE = {
@@ -13,6 +15,7 @@ const SITE = {
   updateUsers: ['user', 'update'],
   createTemplate: ['template', 'create'],
   updateTemplates: ['template', 'update'],
+  createOwnWorkspace: ['workspace', 'create', { ...OWN, ...ANY_ORGANIZATION }],
   readDeploymentConfig: ['deployment_config', 'read'],
   updateDeploymentConfig: ['deployment_config', 'update'],
   readDeploymentStats: ['deployment_stats', 'read'],
@@ -30,8 +33,11 @@ const SITE = {
 
 const ORGANIZATION = {
   createTemplate: ['template', 'create'],
+  readTemplates: ['template', 'read'],
   updateTemplates: ['template', 'update'],
+  useTemplates: ['template', 'use'],
   createWorkspace: ['workspace', 'create'],
+  createOwnWorkspace: ['workspace', 'create', OWN],
   updateWorkspaces: ['workspace', 'update'],
   readMembers: ['group_member', 'read'],
   updateMembers: ['organization_member', 'update'],
@@ -74,21 +80,14 @@ async function ask<K extends string>(questions: Record<K, Question>): Promise<Re
 }
 
 function questions<K extends string>(
-  table: Record<K, readonly [type: string, action: string, where?: typeof ANY_ORGANIZATION]>,
+  table: Record<K, readonly [type: string, action: string, which?: Partial<typeof OWN & typeof ANY_ORGANIZATION>]>,
   organizationId?: string,
 ): Record<K, Question> {
   const entries = Object.entries(table) as [K, (typeof table)[K]][];
   return Object.fromEntries(
-    entries.map(([name, [resource_type, action, where]]) => [
+    entries.map(([name, [resource_type, action, which]]) => [
       name,
-      {
-        object: {
-          resource_type,
-          ...(organizationId ? { organization_id: organizationId } : {}),
-          ...(where ? { any_org: true } : {}),
-        },
-        action,
-      },
+      { object: { resource_type, ...(organizationId ? { organization_id: organizationId } : {}), ...which }, action },
     ]),
   ) as Record<K, Question>;
 }
@@ -211,4 +210,28 @@ export const templatePermissions = (templateId: string) =>
       });
     },
     meta: { watches: [...watches, { kind: 'template' as const, id: templateId }] },
+  });
+
+/** The checks that the server answers in one request. */
+const CHECKS_PER_REQUEST = 100;
+
+/** Those of the templates that the person may use, by id. */
+export const usableTemplates = (templateIds: readonly string[]) =>
+  queryOptions({
+    queryKey: ['permissions', 'use', templateIds],
+    queryFn: async () => {
+      const usable = new Set<string>();
+      for (let at = 0; at < templateIds.length; at += CHECKS_PER_REQUEST) {
+        const some = templateIds.slice(at, at + CHECKS_PER_REQUEST);
+        const answers = await ask(
+          Object.fromEntries(
+            some.map((id) => [id, { object: { resource_type: 'template', resource_id: id }, action: 'use' }]),
+          ),
+        );
+        for (const id of some) if (answers[id]) usable.add(id);
+      }
+      return usable;
+    },
+    meta: { watches: [...watches, { kind: 'template' as const }] },
+    enabled: templateIds.length > 0,
   });

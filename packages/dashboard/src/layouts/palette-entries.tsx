@@ -94,6 +94,7 @@ export const createWorkspaceEntry = (open: Open): Entry => ({
   name: 'Create a workspace',
   value: 'create new workspace',
   icon: Plus,
+  needs: 'createOwnWorkspace',
   run: () => open(paths.templates()),
 });
 

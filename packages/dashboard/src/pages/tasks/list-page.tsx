@@ -1,6 +1,6 @@
 import type { Workspace } from '@ropewalk/contract';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import { ListTodo } from 'lucide-react';
+import { ListTodo, Lock } from 'lucide-react';
 import { apiQuery } from '../../api/query.ts';
 import { Status } from '../../ui/badge.tsx';
 import { LinkButton } from '../../ui/button.tsx';
@@ -12,6 +12,7 @@ import { LinkTabs } from '../../ui/tabs.tsx';
 import { paths } from '../../util/paths.ts';
 import { useGo, useSearchParams } from '../../util/route.ts';
 import { formatExact, formatRelative, useNow } from '../../util/time.ts';
+import { useBarriers } from '../templates/barriers.ts';
 import { workspacesQuery } from '../workspaces/queries.ts';
 import { PromptForm } from './prompt-form.tsx';
 import { promptsQuery, taskLook } from './task.ts';
@@ -25,6 +26,9 @@ export default function TaskList() {
   const [{ owner }] = useSearchParams();
   const everyone = owner === 'all';
   const templates = useQuery(taskTemplates);
+  const barrierOf = useBarriers(templates.data ?? []);
+  const barriers = templates.data?.map(barrierOf);
+  const usable = templates.data?.filter((_, at) => barriers?.[at] === null);
   const found = useQuery({
     ...workspacesQuery(`has-ai-task:true${everyone ? '' : ' owner:me'}`),
     placeholderData: keepPreviousData,
@@ -72,10 +76,14 @@ export default function TaskList() {
         <ErrorView error={templates.error} retry={() => void templates.refetch()} />
       ) : (
         <Section title="New task">
-          {templates.data === undefined ? (
+          {usable === undefined || barriers?.includes(undefined) ? (
             <SkeletonLines lines={4} />
-          ) : templates.data.length > 0 ? (
-            <PromptForm templates={templates.data} />
+          ) : usable.length > 0 ? (
+            <PromptForm templates={usable} />
+          ) : barriers?.[0] ? (
+            <EmptyState icon={Lock} title="You cannot start tasks">
+              {barriers[0].detail}
+            </EmptyState>
           ) : (
             <EmptyState
               icon={ListTodo}

@@ -16,6 +16,7 @@ import { type Column, Table } from '../../ui/table.tsx';
 import { paths } from '../../util/paths.ts';
 import { useGo, useSearchParams } from '../../util/route.ts';
 import { formatDate, formatDuration, formatRelative, useNow } from '../../util/time.ts';
+import { type Barrier, useBarriers } from './barriers.ts';
 import { nameOf, useTemplateOrganizations } from './data.ts';
 
 const SEARCH_AFTER_MS = 200;
@@ -43,7 +44,8 @@ export default function TemplateList() {
   const organizations = useQuery(organizationsQuery).data ?? [];
   const mayCreate = (useTemplateOrganizations()?.length ?? 0) > 0;
   const go = useGo();
-  const columns = columnsAt(useNow(60_000), organizations.length > 1);
+  const barrierOf = useBarriers(templates.data ?? []);
+  const columns = columnsAt(useNow(60_000), organizations.length > 1, barrierOf);
   // the result of the search before would hide the field while the person clears it
   const none = templates.data?.length === 0 && filter === '' && !templates.isPlaceholderData;
   return (
@@ -132,7 +134,11 @@ function NoTemplates({ mayCreate }: { mayCreate: boolean }) {
 }
 
 /** The columns of the list. `now` is the time that its ages count to. */
-function columnsAt(now: number, showOrganization: boolean): Column<Template>[] {
+function columnsAt(
+  now: number,
+  showOrganization: boolean,
+  barrierOf: (template: Template) => Barrier | null | undefined,
+): Column<Template>[] {
   return [
     { name: 'Name', width: 'minmax(0,3fr)', cell: (template) => <NameCell template={template} /> },
     ...(showOrganization
@@ -191,14 +197,25 @@ function columnsAt(now: number, showOrganization: boolean): Column<Template>[] {
       width: '9.5rem',
       align: 'end',
       wideOnly: true,
-      cell: (template) =>
-        template.deprecated ? null : (
-          <LinkButton to={paths.createWorkspace(template)} size="sm">
-            Create workspace
-          </LinkButton>
-        ),
+      cell: (template) => <CreateCell template={template} barrier={barrierOf(template)} />,
     },
   ];
+}
+
+function CreateCell({ template, barrier }: { template: Template; barrier: Barrier | null | undefined }) {
+  // the name has the badge of a deprecated one
+  if (barrier === undefined || template.deprecated) return null;
+  if (barrier !== null)
+    return (
+      <span className="text-faint" title={`${barrier.title}. ${barrier.detail}`}>
+        View only
+      </span>
+    );
+  return (
+    <LinkButton to={paths.createWorkspace(template)} size="sm">
+      Create workspace
+    </LinkButton>
+  );
 }
 
 function NameCell({ template }: { template: Template }) {

@@ -20,6 +20,7 @@ import { LinkTabs } from '../../../ui/tabs.tsx';
 import { toast } from '../../../ui/toast.tsx';
 import { paths } from '../../../util/paths.ts';
 import { useGo, useRouteParams } from '../../../util/route.ts';
+import { useBarrier } from '../barriers.ts';
 import { nameOf, poolsQuery, templateQuery, versionQuery } from '../data.ts';
 import { useCanonicalAddress } from './canonical-address.ts';
 
@@ -57,6 +58,7 @@ export default function TemplateLayout() {
 
 function Loaded({ template }: { template: Template }) {
   const may = useQuery(templatePermissions(template.id)).data;
+  const barrier = useBarrier(template);
   const pools = useQuery({ ...poolsQuery(template.id), enabled: may?.update ?? false }).data?.pools ?? [];
   useTitle(nameOf(template));
   const tabs = [
@@ -71,14 +73,8 @@ function Loaded({ template }: { template: Template }) {
   ].filter((tab) => tab !== false && tab !== undefined);
   return (
     <>
-      <Header template={template} may={may} />
-      {template.deprecated && (
-        <Notice
-          tone="warn"
-          title="This template is deprecated. New workspaces cannot be made from it."
-          detail={template.deprecation_message}
-        />
-      )}
+      <Header template={template} may={may} mayCreate={barrier === null} />
+      {barrier && <Notice tone={template.deprecated ? 'warn' : 'neutral'} {...barrier} />}
       <LinkTabs label="Template" tabs={tabs} />
       <Suspense fallback={<SkeletonLines lines={6} />}>
         <Outlet />
@@ -87,7 +83,16 @@ function Loaded({ template }: { template: Template }) {
   );
 }
 
-function Header({ template, may }: { template: Template; may: { update: boolean; delete: boolean } | undefined }) {
+function Header({
+  template,
+  may,
+  mayCreate,
+}: {
+  template: Template;
+  may: { update: boolean; delete: boolean } | undefined;
+  /** Whether the person may create workspaces from the template. */
+  mayCreate: boolean;
+}) {
   const organizations = useQuery(organizationsQuery).data ?? [];
   const active = useQuery({ ...versionQuery(template.active_version_id), enabled: may?.update ?? false }).data;
   const [deleting, setDeleting] = useState(false);
@@ -119,7 +124,7 @@ function Header({ template, may }: { template: Template; may: { update: boolean;
             Edit source
           </LinkButton>
         )}
-        {!template.deprecated && (
+        {mayCreate && (
           <LinkButton to={paths.createWorkspace(template)} look="primary" icon={Plus}>
             Create workspace
           </LinkButton>

@@ -59,7 +59,11 @@ export function CreateForm(props: CreateFormProps) {
   });
   return (
     <>
-      <TemplateNotices template={template} missingVersion={props.missingVersion} />
+      {props.missingVersion && (
+        <Notice tone="warn" title={`The template has no usable version ${props.missingVersion}`}>
+          <p className="text-text">The form shows its active version.</p>
+        </Notice>
+      )}
       <form
         className="flex flex-col gap-5"
         onSubmit={(event) => {
@@ -127,25 +131,6 @@ function useCreate({ template, version }: DraftSource, { name, owner, parameters
         },
       }),
     { ownError: true, onSuccess: (workspace) => go(paths.workspace(workspace)) },
-  );
-}
-
-function TemplateNotices({ template, missingVersion }: { template: Template; missingVersion: string | undefined }) {
-  return (
-    <>
-      {template.deprecated && (
-        <Notice
-          tone="warn"
-          title="This template is deprecated"
-          detail={template.deprecation_message || 'Ask an administrator which template replaces it.'}
-        />
-      )}
-      {missingVersion && (
-        <Notice tone="warn" title={`The template has no usable version ${missingVersion}`}>
-          <p className="text-text">The form shows its active version.</p>
-        </Notice>
-      )}
-    </>
   );
 }
 

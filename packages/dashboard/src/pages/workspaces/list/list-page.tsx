@@ -1,10 +1,10 @@
 import type { Workspace } from '@ropewalk/contract';
 import { useQuery } from '@tanstack/react-query';
-import { Plus, SearchX, SquareDashed } from 'lucide-react';
+import { Lock, Plus, SearchX, SquareDashed } from 'lucide-react';
 import { useCallback, useRef } from 'react';
 import { errorLine } from '../../../api/errors.ts';
 import { buildInfoQuery, organizationsQuery, useMe } from '../../../api/me.ts';
-import { useWorkspacesPermissions } from '../../../api/permissions.ts';
+import { useSitePermissions, useWorkspacesPermissions } from '../../../api/permissions.ts';
 import { Button, LinkButton } from '../../../ui/button.tsx';
 import { Checkbox } from '../../../ui/checkbox.tsx';
 import { cx } from '../../../ui/classes.ts';
@@ -38,6 +38,7 @@ export default function WorkspaceListPage() {
   const latest = useRef(actions.run);
   latest.current = actions.run;
   const onAction = useCallback((workspace: Workspace, action: ActionName) => latest.current(workspace, action), []);
+  const mayCreate = useSitePermissions().createOwnWorkspace;
   const noOwn = rows.count === 0 && filter === DEFAULT_FILTER;
   const all = useQuery({ ...workspacesQuery('', 0, 1), enabled: noOwn }).data;
   // nothing to filter, to group or to select: the page has one action, also until the other workspaces are counted
@@ -48,7 +49,7 @@ export default function WorkspaceListPage() {
       actions={
         <>
           <OwnBudgets />
-          {!noOwn && (
+          {!noOwn && mayCreate && (
             <LinkButton to={paths.templates()} look="primary" icon={Plus}>
               New workspace
             </LinkButton>
@@ -195,7 +196,8 @@ function NoWorkspaces({
   others: boolean;
   onShowAll: () => void;
 }) {
-  const mayCreate = (useTemplateOrganizations()?.length ?? 0) > 0;
+  const mayCreate = useSitePermissions().createOwnWorkspace;
+  const mayAddTemplate = (useTemplateOrganizations()?.length ?? 0) > 0;
   if (filter !== '' && filter !== DEFAULT_FILTER)
     return (
       <EmptyState
@@ -204,6 +206,14 @@ function NoWorkspaces({
         action={<Button onClick={onShowAll}>Show all workspaces</Button>}
       >
         Check the spelling, or remove a term.
+      </EmptyState>
+    );
+  const showAll = others && <Button onClick={onShowAll}>Show all workspaces</Button>;
+  // before the answer, most people may
+  if (mayCreate === false)
+    return (
+      <EmptyState icon={Lock} title="You have no workspaces, and cannot create any" action={showAll}>
+        Your roles do not allow it. Ask an administrator of your organization.
       </EmptyState>
     );
   return (
@@ -217,19 +227,19 @@ function NoWorkspaces({
               Create a workspace
             </LinkButton>
           ) : (
-            mayCreate && (
+            mayAddTemplate && (
               <LinkButton to={paths.templateBuilder()} look="primary" icon={Plus}>
                 Add a template
               </LinkButton>
             )
           )}
-          {others && <Button onClick={onShowAll}>Show all workspaces</Button>}
+          {showAll}
         </>
       }
     >
       {templates !== 0
         ? 'A workspace is a computer for your work. Choose a template, and it is ready in minutes.'
-        : mayCreate
+        : mayAddTemplate
           ? 'A workspace is made from a template, and there is no template yet.'
           : 'A template administrator has to create a template before you can make a workspace.'}
     </EmptyState>
