@@ -226,6 +226,26 @@ test('one server at a time runs a task that needs the lock', async () => {
   await second.close();
 });
 
+test('reports why a task lost its lock, and repeats it', { timeout: 20_000 }, async () => {
+  const tasks = driver();
+  const { task, reached } = counting({
+    name: 'hanging',
+    needsLock: true,
+    retryMs: 10,
+    run: (signal) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+  });
+  tasks.add(task);
+  await reached(1);
+  // as PostgreSQL does when the server that holds the lock hangs
+  await sql`SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objid = hashtext('hanging')::oid
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`;
+  await reached(2);
+  const [status] = tasks.status();
+  await tasks.close();
+  assert.match(status!.error!, /^It lost its lock\. .*did not run for 2 seconds/);
+  assert.equal(status!.runs.failed, 1);
+});
+
 test('closes immediately and ends running tasks', async () => {
   const tasks = driver();
   const task = counting({ run: () => new Promise(() => {}) });

@@ -5,7 +5,7 @@ import type { Tx } from './connect.ts';
  * PostgreSQL ends a transaction that waits this long for its server, in ms. A server that hangs, or whose machine is
  * gone, keeps its connections open: only this releases its locks.
  */
-const SILENT_MS = 2_000;
+export const SILENT_MS = 2_000;
 
 /** In a SELECT: makes the locks of this transaction end soon after its server hangs. */
 export const endWhenSilent = (tx: Tx) =>

@@ -1,6 +1,6 @@
 import type { Stats_Metric } from '@ropewalk/wire/proto/agent';
 import type { JobObserver } from '../app/job/complete.ts';
-import type { ConnectedAgent } from '../authz/proofs.ts';
+import type { StartedAgent } from '../db/queries/figures.ts';
 import type { AgentIdentity, JobRow } from '../db/rows.ts';
 
 /**
@@ -13,7 +13,7 @@ export interface Metrics extends JobObserver {
   /** An agent connected for the first time, to this server. */
   agentFirstConnected(agent: Pick<AgentIdentity, 'name' | 'parent_id' | 'workspace_id' | 'created_at'>): void;
   /** The startup scripts of an agent that is connected to this server ended, for the first time on this connection. */
-  agentStarted(agent: ConnectedAgent<Pick<AgentIdentity, 'id' | 'parent_id'>>): void;
+  agentStarted(agent: StartedAgent): void;
   /** An agent that is connected to this server sent these metrics of itself. They are not checked. */
   agentReported(agent: Pick<AgentIdentity, 'id' | 'owner_id'>, metrics: readonly Stats_Metric[]): void;
 }

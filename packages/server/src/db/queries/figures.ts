@@ -188,6 +188,9 @@ export async function templateNameOfWorkspace(db: Db, id: string): Promise<strin
   return row?.name;
 }
 
+/** An agent that has reported the end of its start. */
+export type StartedAgent = ConnectedAgent<Pick<AgentIdentity, 'id' | 'parent_id'>>;
+
 /** A build whose agents have all started. */
 export interface StartedBuild {
   template_name: string;
@@ -204,10 +207,7 @@ export interface StartedBuild {
  * Marks the build of an agent that has just started as counted. Undefined if a server has counted it, or if an agent of the
  * build has not started, or has started again since its first connection. Sub-agents do not count.
  */
-export async function countStartedBuild(
-  db: Db,
-  { id: agentId }: ConnectedAgent<Pick<AgentIdentity, 'id'>>,
-): Promise<StartedBuild | undefined> {
+export async function countStartedBuild(db: Db, { id: agentId }: StartedAgent): Promise<StartedBuild | undefined> {
   const [row] = await db<StartedBuild[]>`
     WITH started AS (
       SELECT b.id, t.name AS template_name, o.name AS organization_name, b.transition,
