@@ -34,8 +34,8 @@ const MAX_TRIES = 5;
 const MAX_PUT_BACK = 3;
 const SWEEP_EVERY_MS = 24 * 3600_000;
 const CANCEL_ACQUIRE_MS = 5_000;
-/** The time from one probe of the disk to the next, in ms. Many short builds then need one and not one each. */
-const PROBE_EVERY_MS = 2_000;
+/** The time from one look for room on the disk to the next, in ms. Many short builds then need one and not one each. */
+const LOOK_FOR_ROOM_MS = 2_000;
 
 export interface ProvisionerDaemon {
   /**
@@ -100,8 +100,8 @@ class Daemon implements ProvisionerDaemon {
   readonly #abandoned = new AbortController();
   readonly #active = new Set<ActiveJob>();
   #unfinished: AppError | undefined;
-  /** When to probe the disk again, on the monotonic clock. */
-  #probeAt = Number.NEGATIVE_INFINITY;
+  /** When to look for room on the disk again, on the monotonic clock. */
+  #lookForRoomAt = Number.NEGATIVE_INFINITY;
   /** How often this daemon left each job unfinished. */
   readonly #left = new Map<string, number>();
   /** Why sessions cannot be adopted, by folder. Logged once, not at each look. */
@@ -235,12 +235,13 @@ class Daemon implements ProvisionerDaemon {
 
   /** Resolves when jobs can start on this machine. */
   async #probe(): Promise<void> {
-    if (this.#clock.monotonic() < this.#probeAt) return;
     const waits = backoff({ baseMs: 500, capMs: 15_000 });
     for (let said: string | undefined; ; ) {
       try {
-        for (const dir of [this.#options.workDir, this.#options.cacheDir, tmpdir()]) Session.probe(dir);
-        this.#probeAt = this.#clock.monotonic() + PROBE_EVERY_MS;
+        const now = this.#clock.monotonic();
+        const forRoom = now >= this.#lookForRoomAt;
+        for (const dir of [this.#options.workDir, this.#options.cacheDir, tmpdir()]) Session.probe(dir, { forRoom });
+        if (forRoom) this.#lookForRoomAt = now + LOOK_FOR_ROOM_MS;
         if (said) this.#log.info('accepting jobs again');
         return;
       } catch (err) {
@@ -268,7 +269,7 @@ class Daemon implements ProvisionerDaemon {
       this.#putBack.clear();
       return session;
     } catch (err) {
-      this.#probeAt = Number.NEGATIVE_INFINITY;
+      this.#lookForRoomAt = Number.NEGATIVE_INFINITY;
       const reason = errorText(err);
       const full = await ctx.diskPause.beginIfFull(err, [this.#options.workDir]);
       const times = this.#putBack.get(jobId) ?? 0;

@@ -127,13 +127,15 @@ export class Session {
     return session;
   }
 
-  /** Throws if no job can start here, because the folder is not writable or the disk is full. */
-  static probe(dir: string): void {
+  /**
+   * Throws if no job can start here, because the folder is not writable or, with `forRoom`, because the disk is full.
+   */
+  static probe(dir: string, { forRoom }: { forRoom: boolean }): void {
     // several daemons can share a folder
     const path = join(dir, `probe-${crypto.randomUUID()}`);
     try {
       ensureDirectorySync(dir, { mode: 0o700 });
-      writeFileSync(path, PROBE, { mode: 0o600 });
+      writeFileSync(path, forRoom ? PROBE : '', { mode: 0o600 });
     } finally {
       rmSync(path, { force: true });
     }
