@@ -1,3 +1,4 @@
+// own process: it replaces the clock of its process
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';

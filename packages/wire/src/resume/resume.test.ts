@@ -1,3 +1,4 @@
+// own process: it replaces the timers of its process
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
