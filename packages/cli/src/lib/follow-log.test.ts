@@ -1,9 +1,8 @@
-// own process: it replaces the clock of its process
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { type TestContext, test } from 'node:test';
+import { after, before, mock, type TestContext, test } from 'node:test';
 import { type Client, createClient } from '@ropewalk/client';
 import { nodeFetch } from '@ropewalk/client/node-fetch';
 import { acceptWebSocket } from '@ropewalk/wire/websocket';
@@ -20,6 +19,8 @@ interface Stream {
 
 /** What the command takes for the time, in ms. */
 let now = 0;
+before(() => void mock.method(performance, 'now', () => now));
+after(() => mock.restoreAll());
 
 /** A server that answers the first requests for the log with these streams, and all others with the last one. */
 async function serve(t: TestContext, ...streams: Stream[]) {
@@ -46,7 +47,6 @@ async function serve(t: TestContext, ...streams: Stream[]) {
         socket.destroy();
       }, 20);
   });
-  t.mock.method(performance, 'now', () => now);
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.after(() => {

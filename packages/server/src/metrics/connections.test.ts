@@ -1,4 +1,3 @@
-// own process: it replaces the timers of its process
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';

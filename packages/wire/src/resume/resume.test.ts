@@ -1,4 +1,3 @@
-// own process: it replaces the timers of its process
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
