@@ -3,6 +3,7 @@ import { AppError } from '@ropewalk/kit';
 import { checkDisplayName, checkName } from '@ropewalk/rules';
 import { isPgError, UNIQUE_VIOLATION } from '../../db/connect.ts';
 import { insertTemplate, templateById } from '../../db/queries/templates.ts';
+import type { JobStatus } from '../../db/rows.ts';
 import { audit } from '../audit-entries/audit.ts';
 import type { Ctx } from '../context/context.ts';
 import { requireTemplateRoom } from '../context/limits.ts';
@@ -11,7 +12,12 @@ import { findTemplate, findVersion } from '../find/template.ts';
 import { toTemplates } from './convert.ts';
 import { checkDescription, checkTtls } from './validate.ts';
 
-/** Creates a template from an imported version without a template. Everyone in the organization may use it. */
+const CAN_SUCCEED: ReadonlySet<JobStatus> = new Set(['pending', 'running', 'succeeded']);
+
+/**
+ * Creates a template from a version without a template, whose import may still run, as upstream permits: its load tests
+ * create templates so. Nothing is built until it has succeeded. Everyone in the organization may use the template.
+ */
 export async function createTemplate(ctx: Ctx, organization: string, input: CreateTemplateRequest): Promise<Template> {
   const place = await findInOrganization(ctx, 'create', { type: 'template' }, organization);
   const { organizationId } = place;
@@ -28,14 +34,10 @@ export async function createTemplate(ctx: Ctx, organization: string, input: Crea
   });
   if (version.organization_id !== organizationId) throw new AppError('not_found', 'Template version does not exist.');
   if (version.template_id) throw new AppError('invalid', 'The template version already belongs to a template.');
-  if (version.job_status !== 'succeeded') {
-    throw new AppError(
-      'precondition',
-      'The template version must be imported before a template can be created from it.',
-      {
-        detail: `The import of the version is ${version.job_status}.`,
-      },
-    );
+  if (!CAN_SUCCEED.has(version.job_status)) {
+    throw new AppError('precondition', 'A template cannot be created from a version whose import did not succeed.', {
+      detail: `The import of the version is ${version.job_status}.`,
+    });
   }
   const id = crypto.randomUUID();
   const autostart = input.autostart_requirement?.days_of_week;

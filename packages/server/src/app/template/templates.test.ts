@@ -5,6 +5,7 @@ import {
   createPerson,
   createTestTemplate,
   failTaken,
+  finishImport,
   importedVersion,
   insertPerson,
   pendingVersion,
@@ -66,10 +67,32 @@ test('creates a template from an imported version, and finds, lists and searches
   assert.equal((await server.api('GET', '/organizations/default/templates/absent')).status, 404);
 });
 
-test('rejects a template of a pending, failed, used or unknown version, and a bad or used name', async () => {
+test('a template can be created while its version is imported, and is used afterwards', async () => {
+  const pending = await pendingVersion(server);
+  const made = await server.api<Template>('POST', '/organizations/default/templates', {
+    body: { name: 'early', template_version_id: pending.id },
+  });
+  assert.equal(made.status, 201);
+  assert.equal(made.body.active_version_id, pending.id);
+  const createWorkspace = () =>
+    server.api<Workspace & Refusal>('POST', '/users/me/workspaces', {
+      body: { name: 'early', template_id: made.body.id },
+    });
+  const job = await takeJob(server);
+  for (const path of ['', '/daus'])
+    assert.equal((await server.api('GET', `/templates/${made.body.id}${path}`)).status, 200);
+  const early = await createWorkspace();
+  assert.equal(early.status, 406);
+  assert.match(early.body.message, /still importing/);
+  await finishImport(server, job);
+  assert.equal((await createWorkspace()).status, 201);
+  // other tests expect that no job waits
+  await failTaken(server, await takeJob(server), 'nothing to build');
+});
+
+test('rejects a template of a failed, used or unknown version, and a bad or used name', async () => {
   const create = (body: object) => server.api<Refusal>('POST', '/organizations/default/templates', { body });
   const pending = await pendingVersion(server);
-  assert.equal((await create({ name: 'early', template_version_id: pending.id })).status, 412);
   await failTaken(server, await takeJob(server), 'no such provider');
   assert.equal((await create({ name: 'failed', template_version_id: pending.id })).status, 412);
   assert.equal((await create({ name: 'none', template_version_id: crypto.randomUUID() })).status, 404);
