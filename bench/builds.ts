@@ -12,9 +12,10 @@ import {
   firstUser,
   makeTemplate,
   type ServerProcess,
+  type ServerProcessOptions,
   startCoderServer,
 } from '../e2e/harness.ts';
-import { median, type Pair, paired, processesBelow, type Row, timed } from './measure.ts';
+import { mediansOf, type Pair, paired, pairOf, processesBelow, type Row, timed } from './measure.ts';
 
 const REACH_CPU = 1.5;
 /** Of twelve builds each, to count processor time, which Linux gives in steps of 10 ms. */
@@ -97,13 +98,15 @@ function processorTime(): { terraform: number; parts: Map<string, number> } {
 
 /** The floor of builds: bare `terraform apply` of the same template with the same provider, each in a prepared directory. */
 class BareApply {
-  readonly #scratch = mkdtempSync(join(tmpdir(), 'platform-bench-'));
-  readonly #prepared = join(this.#scratch, 'prepared');
+  readonly #scratch: string;
+  readonly #prepared: string;
   readonly #provider: Awaited<ReturnType<typeof startProvider>>;
   readonly #env: NodeJS.ProcessEnv;
   #directories = 0;
 
-  private constructor(provider: Awaited<ReturnType<typeof startProvider>>) {
+  private constructor(scratch: string, provider: Awaited<ReturnType<typeof startProvider>>) {
+    this.#scratch = scratch;
+    this.#prepared = join(scratch, 'prepared');
     this.#provider = provider;
     this.#env = {
       PATH: process.env['PATH'],
@@ -115,13 +118,13 @@ class BareApply {
   }
 
   static async prepare(server: ServerProcess): Promise<BareApply> {
-    const socketPath = join(mkdtempSync(join(tmpdir(), 'platform-bench-')), 'provider.sock');
+    const scratch = mkdtempSync(join(tmpdir(), 'platform-bench-'));
     const provider = await startProvider({
-      socketPath,
+      socketPath: join(scratch, 'provider.sock'),
       env: { CODER_WORKSPACE_TRANSITION: 'start', CODER_AGENT_URL: server.url, CODER_WORKSPACE_NAME: 'bench' },
       log: silentLogger,
     });
-    const bare = new BareApply(provider);
+    const bare = new BareApply(scratch, provider);
     mkdirSync(bare.#prepared);
     writeFileSync(join(bare.#prepared, 'main.tf'), TEMPLATE['main.tf']);
     await terraform(bare.#prepared, ['init', '-input=false'], bare.#env);
@@ -129,29 +132,29 @@ class BareApply {
   }
 
   /** A copy of the prepared directory. */
-  directory(): string {
+  #directory(): string {
     const dir = join(this.#scratch, `run-${this.#directories++}`);
     cpSync(this.#prepared, dir, { recursive: true });
     return dir;
   }
 
-  apply(dir: string): Promise<void> {
+  #apply(dir: string): Promise<void> {
     return terraform(dir, ['apply', '-json', '-auto-approve', '-input=false', '-no-color'], this.#env);
   }
 
   /** The time of one apply, in ms. */
   one(): Promise<number> {
-    const dir = this.directory();
-    return timed(() => this.apply(dir));
+    const dir = this.#directory();
+    return timed(() => this.#apply(dir));
   }
 
   /** The time of twelve, three at a time, in ms. */
   twelve(): Promise<number> {
-    const dirs = Array.from({ length: 12 }, () => this.directory());
+    const dirs = Array.from({ length: 12 }, () => this.#directory());
     return timed(() =>
       Promise.all(
         [0, 1, 2].map(async () => {
-          for (let dir = dirs.pop(); dir; dir = dirs.pop()) await this.apply(dir);
+          for (let dir = dirs.pop(); dir; dir = dirs.pop()) await this.#apply(dir);
         }),
       ),
     );
@@ -216,71 +219,71 @@ async function processorRow(builds: Builds): Promise<Row> {
   };
 }
 
+/** Measures builds of a new server, and their floor. */
+async function withServer<T>(
+  options: ServerProcessOptions,
+  measure: (builds: Builds, bare: BareApply) => Promise<T>,
+): Promise<T> {
+  const server = await startCoderServer({ ...options, env: { CODER_VERBOSE: 'false' } });
+  let bare: BareApply | undefined;
+  try {
+    bare = await BareApply.prepare(server);
+    return await measure(await Builds.prepare(server), bare);
+  } finally {
+    await bare?.close();
+    await server.stop();
+  }
+}
+
 /** Starts of workspaces in the first builds of new processes: the server's, its daemons' and their runner's. */
 async function benchFirstBuilds(): Promise<Row[]> {
   const ones: Pair[] = [];
   const twelves: Pair[] = [];
   // from the sources, a new server also builds its dashboard
   const program = [await ensureExecutable()];
-  for (let start = 0; start < STARTS; start++) {
-    const server = await startCoderServer({ program, env: { CODER_VERBOSE: 'false' } });
-    let bare: BareApply | undefined;
-    try {
-      const floor = await BareApply.prepare(server);
-      bare = floor;
-      const builds = await Builds.prepare(server);
-      await floor.one();
-      const pairOf = async (count: 1 | 12) => {
-        const ours = await builds.run(count);
-        const bareMs = await (count === 1 ? floor.one() : floor.twelve());
-        return { ours, floor: bareMs, ratio: ours / bareMs };
-      };
-      for (let i = 0; i < FIRST_ONES; i++) ones.push(await pairOf(1));
-      twelves.push(await pairOf(12));
-    } finally {
-      await bare?.close();
-      await server.stop();
-    }
-  }
-  const medians = (pairs: Pair[]): Pair => ({
-    ours: median(pairs.map(({ ours }) => ours)),
-    floor: median(pairs.map(({ floor }) => floor)),
-    ratio: median(pairs.map(({ ratio }) => ratio)),
-  });
+  for (let start = 0; start < STARTS; start++)
+    await withServer({ program }, async (builds, bare) => {
+      await bare.one();
+      for (let i = 0; i < FIRST_ONES; i++)
+        ones.push(
+          await pairOf(
+            () => builds.run(1),
+            () => bare.one(),
+          ),
+        );
+      twelves.push(
+        await pairOf(
+          () => builds.run(12),
+          () => bare.twelve(),
+        ),
+      );
+    });
   return [
-    ratioRow(`one workspace start, the first ${FIRST_ONES} of new processes`, medians(ones), 1.35),
-    ratioRow('12 starts at the same time, the first of new processes', medians(twelves), 1.4),
+    ratioRow(`one workspace start, the first ${FIRST_ONES} of new processes`, mediansOf(ones), 1.35),
+    ratioRow('12 starts at the same time, the first of new processes', mediansOf(twelves), 1.4),
   ];
 }
 
 /** One workspace start, and twelve at the same time, compared with bare applies: in new processes, and later. */
 export async function benchBuilds(): Promise<Row[]> {
   const first = await benchFirstBuilds();
-  const server = await startCoderServer({ env: { CODER_VERBOSE: 'false' } });
-  let bare: BareApply | undefined;
-  try {
-    const floor = await BareApply.prepare(server);
-    bare = floor;
-    const builds = await Builds.prepare(server);
+  const later = await withServer({}, async (builds, bare) => {
     for (let round = 0; round < WARM_ROUNDS; round++) await builds.run(12);
     const one = await paired(
       25,
       () => builds.run(1),
-      () => floor.one(),
+      () => bare.one(),
     );
     const twelve = await paired(
       9,
       () => builds.run(12),
-      () => floor.twelve(),
+      () => bare.twelve(),
     );
     return [
-      ...first,
       ratioRow('one workspace start', one, 1.35),
       ratioRow('12 starts at the same time, 3 daemons', twelve, 1.4),
       await processorRow(builds),
     ];
-  } finally {
-    await bare?.close();
-    await server.stop();
-  }
+  });
+  return [...first, ...later];
 }

@@ -23,9 +23,22 @@ export interface Pair {
   ratio: number;
 }
 
+/** Measures two things, one after the other, so that a change in the machine's speed affects both. */
+export async function pairOf(ours: () => Promise<number>, floor: () => Promise<number>): Promise<Pair> {
+  const [a, b] = [await ours(), await floor()];
+  return { ours: a, floor: b, ratio: a / b };
+}
+
+/** The medians of pairs, and the median of their ratios. */
+export const mediansOf = (pairs: readonly Pair[]): Pair => ({
+  ours: median(pairs.map(({ ours }) => ours)),
+  floor: median(pairs.map(({ floor }) => floor)),
+  ratio: median(pairs.map(({ ratio }) => ratio)),
+});
+
 /**
- * Measures two things in turn, so that a change in the machine's speed affects both. Returns medians, and the median of
- * the pairs' ratios. The first turns do not count, because in use the servers on either side run for weeks.
+ * Measures two things in turn, and returns the medians. The first turns do not count, because in use the servers on either side
+ * run for weeks.
  */
 export async function paired(
   times: number,
@@ -33,17 +46,9 @@ export async function paired(
   floor: () => Promise<number>,
   { warmUp = 1 } = {},
 ): Promise<Pair> {
-  const a: number[] = [];
-  const b: number[] = [];
-  for (let i = 0; i < warmUp; i++) {
-    await ours();
-    await floor();
-  }
-  for (let i = 0; i < times; i++) {
-    a.push(await ours());
-    b.push(await floor());
-  }
-  return { ours: median(a), floor: median(b), ratio: median(a.map((value, i) => value / b[i]!)) };
+  const pairs: Pair[] = [];
+  for (let i = 0; i < warmUp + times; i++) pairs.push(await pairOf(ours, floor));
+  return mediansOf(pairs.slice(warmUp));
 }
 
 /** A row of the results: our value, its lower bound (`floor`), how they compare (`figure`), and the figure to reach. */
