@@ -1,44 +1,77 @@
-import { spawn } from 'node:child_process';
+import { type StdioOptions, spawn } from 'node:child_process';
 import { closeSync, constants, openSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
 import { Socket } from 'node:net';
-import { join } from 'node:path';
 import { Readable, type Writable } from 'node:stream';
 import { errorText, type GroupChild, spawnGroup } from '@ropewalk/kit';
-import { scratchDir } from './scratch.ts';
 
-/** How many pipes are made at the same time: each call of mkfifo costs a process. */
-const BATCH = 8;
+/** How many pipes are made at the same time: each call of a shell costs a process, and each pipe another. */
+const BATCH = 12;
+
+/** The processes of this script hold a pipe each as their output. They print their ids and end with the script's input. */
+const HOLD_PIPES = `exec 8>&1 9<&0
+hold() { read -r pid rest </proc/self/stat; echo "$pid" >&8; read -r end <&9; }
+${'hold | '.repeat(BATCH)}read -r end <&9`;
+
+/** How long the shell may take, in ms. No load explains more. */
+const MAKING_MS = 30_000;
 
 /** How long after a program's start the next pipes are made. The start has priority. */
 const AHEAD_MS = 50;
 const READ_BYTES = 64 * 1024;
 
+/** An anonymous pipe: a descriptor for each end. */
 interface Pipe {
-  /** This program's end. Never blocks. */
-  own: number;
-  /** The child's end. Blocks, as programs expect. */
-  child: number;
+  reading: number;
+  writing: number;
 }
 
-/** Open pipes ready for use. Their names are removed already. */
+/** Pipes ready for use. */
 const spare: Pipe[] = [];
 let making: Promise<void> | undefined;
-let broken = false;
 
+/** Whether pipes cannot be made. Only Linux has descriptors of other processes as files, and only there programs need pipes. */
+let broken = process.platform !== 'linux';
+
+/**
+ * Node.js cannot make pipes. But Linux shows descriptors as files, and each opening of such a file is an end by itself. So a
+ * shell makes pipes between processes, this process opens them, and the shell ends.
+ */
 async function makeSpares(): Promise<void> {
-  const directory = await scratchDir('pipes');
+  const shell = spawn('/bin/sh', ['-c', HOLD_PIPES], {
+    stdio: ['pipe', 'pipe', 'ignore'],
+    env: { PATH: process.env['PATH'] },
+    timeout: MAKING_MS,
+  });
+  const ended = new Promise<void>((resolve, reject) => {
+    shell.once('error', reject);
+    shell.once('close', () => resolve());
+  });
+  // one that did not start can be without streams
+  if (shell.pid === undefined) return await ended;
+  shell.stdin.on('error', () => {});
+  const made: Pipe[] = [];
   try {
-    const paths = Array.from({ length: BATCH }, (_, i) => join(directory, String(i)));
-    await new Promise<void>((resolve, reject) => {
-      const child = spawn('mkfifo', ['-m', '600', ...paths], { stdio: 'ignore', env: { PATH: process.env['PATH'] } });
-      child.on('error', reject);
-      child.on('exit', (code) => (code === 0 ? resolve() : reject(new Error(`mkfifo ended with ${code}`))));
-    });
-    for (const path of paths) spare.push(openPipe(path));
-  } finally {
-    await rm(directory, { recursive: true, force: true });
+    for (const pid of await printedIds(shell.stdout)) made.push(openPipe(`/proc/${pid}/fd/1`));
+    shell.stdin.end();
+    await ended;
+  } catch (err) {
+    shell.stdin.end();
+    for (const pipe of made) closePipe(pipe);
+    await ended;
+    throw err;
   }
+  spare.push(...made);
+}
+
+/** Reads the ids of the processes that hold pipes. Rejects if the shell ends before all have printed theirs. */
+async function printedIds(output: Readable): Promise<string[]> {
+  let text = '';
+  for await (const chunk of output) {
+    text += chunk;
+    const ids = text.split('\n').slice(0, -1);
+    if (ids.length === BATCH) return ids;
+  }
+  throw new Error('the shell ended before it had made pipes');
 }
 
 function moreSpares(): Promise<void> {
@@ -52,22 +85,24 @@ async function takePipes(count: number): Promise<Pipe[]> {
   while (spare.length < count) await moreSpares();
   const taken = spare.splice(0, count);
   // Made ahead, so that a program need not wait for them. A failure surfaces when they are needed.
-  if (spare.length < count) setTimeout(() => spare.length < BATCH && moreSpares().catch(() => {}), AHEAD_MS).unref();
+  if (spare.length < count) setTimeout(() => spare.length < count && moreSpares().catch(() => {}), AHEAD_MS).unref();
   return taken;
 }
 
-const { O_RDONLY, O_WRONLY, O_NONBLOCK } = constants;
-
-/** Opens both ends of a named pipe for reading a child's output. */
+/** Opens both ends of a pipe. They block, as programs expect: a socket of Node.js makes only its own end non-blocking. */
 function openPipe(path: string): Pipe {
-  let own: number | undefined;
+  const reading = openSync(path, constants.O_RDONLY);
   try {
-    own = openSync(path, O_RDONLY | O_NONBLOCK);
-    return { own, child: openSync(path, O_WRONLY) };
+    return { reading, writing: openSync(path, constants.O_WRONLY) };
   } catch (err) {
-    if (own !== undefined) closeSync(own);
+    closeSync(reading);
     throw err;
   }
+}
+
+function closePipe(pipe: Pipe): void {
+  closeSync(pipe.reading);
+  closeSync(pipe.writing);
 }
 
 export interface PipedChild {
@@ -85,37 +120,51 @@ export interface PipedOptions {
 }
 
 /**
- * Starts a program whose stdout and stderr are real pipes. Node's own are sockets, and a program that opens /dev/stdout
- * or /dev/stderr fails on a socket. Scripts do that often. Falls back to sockets if named pipes are not available.
- * Input stays a socket: a program that opens a named pipe as /dev/stdin after its last writer left would wait forever.
+ * Starts a program whose input, output and errors are pipes. Node's own are sockets, and a program that opens /dev/stdin,
+ * /dev/stdout or /dev/stderr fails on a socket. Scripts do that often. Falls back to sockets if pipes cannot be made.
  */
 export async function spawnPiped(file: string, args: string[], options: PipedOptions): Promise<PipedChild> {
-  const { cwd, env } = options;
-  const input = options.stdin ? 'pipe' : 'ignore';
+  const { cwd, env, stdin } = options;
   let pipes: Pipe[] = [];
   if (!broken) {
     try {
-      pipes = await takePipes(2);
+      pipes = await takePipes(stdin ? 3 : 2);
     } catch (err) {
-      // Running out of descriptors is temporary. A missing mkfifo or an unusable directory is permanent.
+      // Running out of descriptors or processes is temporary. A missing shell or /proc is permanent.
       broken = !/EMFILE|ENFILE|EAGAIN/.test(errorText(err));
     }
   }
-  const [out, errors] = pipes;
-  if (!out || !errors) {
-    const child = await spawnGroup(file, args, { cwd, env, stdio: [input, 'pipe', 'pipe'] });
-    const { stdin, stdout, stderr } = child.process;
-    return { child, stdin, stdout: stdout!, stderr: stderr! };
-  }
+  const [out, errors, input] = pipes;
+  if (!out || !errors) return await spawnWithSockets(file, args, options);
   let child: GroupChild;
   try {
-    child = await spawnGroup(file, args, { cwd, env, stdio: [input, out.child, errors.child] });
+    const stdio: StdioOptions = [input?.reading ?? 'ignore', out.writing, errors.writing];
+    child = await spawnGroup(file, args, { cwd, env, stdio });
   } catch (err) {
     for (const pipe of pipes) closePipe(pipe);
     throw err;
   }
-  for (const pipe of pipes) closeSync(pipe.child);
-  return { child, stdin: child.process.stdin, stdout: readPipe(out.own), stderr: readPipe(errors.own) };
+  for (const fd of [out.writing, errors.writing]) closeSync(fd);
+  if (input) closeSync(input.reading);
+  return {
+    child,
+    stdin: input ? writePipe(input.writing, child) : null,
+    stdout: readPipe(out.reading),
+    stderr: readPipe(errors.reading),
+  };
+}
+
+async function spawnWithSockets(file: string, args: string[], { cwd, env, stdin }: PipedOptions): Promise<PipedChild> {
+  const child = await spawnGroup(file, args, { cwd, env, stdio: [stdin ? 'pipe' : 'ignore', 'pipe', 'pipe'] });
+  const { process } = child;
+  return { child, stdin: process.stdin, stdout: process.stdout!, stderr: process.stderr! };
+}
+
+/** Ends with its program. What the program has not read by then is lost. */
+function writePipe(fd: number, child: GroupChild): Writable {
+  const socket = new Socket({ fd, readable: false, writable: true });
+  void child.exited.then(() => socket.destroy());
+  return socket;
 }
 
 /**
@@ -149,9 +198,4 @@ function readPipe(fd: number): Readable {
   // Destroying the stream would lose data that waits to be read.
   socket.on('close', () => ended || stream.destroy());
   return stream;
-}
-
-function closePipe(pipe: Pipe): void {
-  closeSync(pipe.own);
-  closeSync(pipe.child);
 }

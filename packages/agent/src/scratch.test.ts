@@ -9,15 +9,15 @@ import { scratchDir, sweepScratch } from './scratch.ts';
 test('removes only what a killed agent left', async (t) => {
   const base = mkdtempSync(join(tmpdir(), 'scratch-'));
   t.after(() => rmSync(base, { recursive: true }));
-  const mine = await scratchDir('pipes');
+  const mine = await scratchDir('forward');
   const living = join(base, basename(mine));
   renameSync(mine, living);
   const dead = spawnSync(process.execPath, ['-e', '']).pid;
   const of = (pid: number, name = basename(mine)) => join(base, name.replace(`-${process.pid}-`, `-${pid}-`));
 
   const left = of(dead);
-  const forward = of(dead, basename(mine).replace('pipes', 'forward'));
-  for (const dir of [left, forward]) {
+  const socket = of(dead, basename(mine).replace('forward', 'socket'));
+  for (const dir of [left, socket]) {
     mkdirSync(dir, { mode: 0o700 });
     writeFileSync(join(dir, '0'), '');
   }
@@ -32,7 +32,7 @@ test('removes only what a killed agent left', async (t) => {
   symlinkSync(living, link);
 
   sweepScratch(base);
-  assert.deepEqual([existsSync(left), existsSync(forward)], [false, false]);
+  assert.deepEqual([existsSync(left), existsSync(socket)], [false, false]);
   assert.deepEqual([living, open, link, unknown].map(existsSync), [true, true, true, true]);
   sweepScratch(join(base, 'nowhere'));
 });

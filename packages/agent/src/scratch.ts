@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isAlive } from '@ropewalk/kit';
 
-const KINDS = ['pipes', 'forward', 'socket'] as const;
+const KINDS = ['forward', 'socket'] as const;
 /** agent-KIND-NAMESPACE-PID-RANDOM */
 const NAME = new RegExp(`^agent-(?:${KINDS.join('|')})-(\\d+)-(\\d+)-\\w{6}$`);
 

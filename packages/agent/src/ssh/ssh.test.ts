@@ -68,6 +68,13 @@ describe('SSH through the tunnel', () => {
     assert.deepEqual(got, { stdout: 'a\nb\n', stderr: 'b\nc\n', code: 0, signal: undefined });
   });
 
+  test('programs can open /dev/stdin, also again after its end', async () => {
+    const channel = await exec(client, 'head -c 2 /dev/stdin; cat /dev/stdin; cat /dev/stdin | wc -c');
+    channel.write('abc\n');
+    channel.once('data', () => channel.end('more\n'));
+    assert.deepEqual(await outcome(channel), { stdout: 'abc\nmore\n0\n', stderr: '', code: 0, signal: undefined });
+  });
+
   test('reports which signal ended a program', async () => {
     const channel = await exec(client, 'echo up; exec sleep 60');
     channel.once('data', () => channel.signal('TERM'));
