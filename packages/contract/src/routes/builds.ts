@@ -8,6 +8,7 @@ import {
   UpdateWorkspaceBuildStateRequest,
   WorkspaceBuild,
   WorkspaceBuildTimings,
+  WorkspaceBuildUpdate,
   WorkspaceResource,
 } from '../schema/workspaces.ts';
 import { Nothing, route } from './kit.ts';
@@ -20,6 +21,14 @@ export const buildsRoutes = {
     summary: 'Shows the prompts of the builds that the caller may read.',
     query: Type.Object({ build_ids: Type.String({ description: 'Up to 100 ids with commas between them.' }) }),
     responses: { 200: AITasksPromptsResponse },
+  }),
+  'GET /api/experimental/watch-all-workspacebuilds': route({
+    tag: 'Builds',
+    auth: 'session',
+    summary:
+      'Follows the builds of all workspaces, for people who may read all. Begins with those that have not ended.',
+    stream: 'websocket',
+    responses: { 200: WorkspaceBuildUpdate },
   }),
   'GET /users/{user}/workspace/{workspacename}/builds/{buildnumber}': route({
     tag: 'Builds',

@@ -259,6 +259,8 @@ export const Experiment = named(
     'web-push',
     'oauth2',
     'mcp-server-http',
+    'workspace-build-updates',
+    'minimum-implicit-member',
   ]),
 );
 export type Experiment = Static<typeof Experiment>;

@@ -239,6 +239,20 @@ export const WorkspaceBuild = named(
 );
 export type WorkspaceBuild = Static<typeof WorkspaceBuild>;
 
+/** A change of a build's status. */
+export const WorkspaceBuildUpdate = named(
+  'WorkspaceBuildUpdate',
+  Type.Object({
+    workspace_id: Uuid,
+    workspace_name: Type.String(),
+    build_id: Uuid,
+    transition: Type.String(),
+    job_status: Type.String(),
+    build_number: Type.Integer(),
+  }),
+);
+export type WorkspaceBuildUpdate = Static<typeof WorkspaceBuildUpdate>;
+
 export const WorkspaceHealth = named(
   'WorkspaceHealth',
   Type.Object({

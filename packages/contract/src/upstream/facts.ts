@@ -208,6 +208,7 @@ export const ELSEWHERE = /^\/(?:scim\/v2|oauth2|\.well-known)\//;
 
 /** Routes that upstream's API document describes wrongly, and the form that upstream's programs send and read. */
 export const MISDOCUMENTED: Readonly<Record<string, string>> = {
+  'GET /experiments': 'names of other versions, too',
   'GET /experiments/available': 'an object, not a list',
   'GET /organizations/{organization}/paginated-members': 'an object, not a list',
   'GET /notifications/dispatch-methods': 'an object, not a list',
@@ -240,5 +241,5 @@ export const MISSING_FEATURES: readonly (readonly [paths: RegExp, why: string])[
   [/^\/debug\//, "the insides of upstream's Go program"],
   [/\/available-users$/, 'names of people, which the list of members has'],
   [/\/startup-logs$/, 'the older name of a route that exists'],
-  [/\/(agent-connection-watch|watch-all-workspacebuilds)$/, 'streams that only Coder Agents and load tests use'],
+  [/\/agent-connection-watch$/, 'a stream that only Coder Agents use'],
 ];

@@ -6,6 +6,7 @@ import { systemTask, verifiedDaemon } from '../authz/proofs.ts';
 import { connect, type Sql } from './connect.ts';
 import { migrate } from './migrate.ts';
 import { purgeStats, purgeUsage } from './queries/agent-reports.ts';
+import { unfinishedBuildJobs } from './queries/builds.ts';
 import { acquireJob } from './queries/job-queue.ts';
 import { dueWorkspaces } from './queries/schedules.ts';
 import { workspaceByName } from './queries/workspaces.ts';
@@ -33,7 +34,7 @@ before(async () => {
     SELECT gen_random_uuid(), id, now() FROM workspaces`;
   await sql`INSERT INTO provisioner_jobs (organization_id, initiator_id, type, file_id, input, tags, started_at, completed_at)
     SELECT ${organizationId}, ${ownerId}, 'template_version_import', gen_random_uuid(), '{}', '{}', now(), now()
-    FROM generate_series(1, 1000)`;
+    FROM generate_series(1, ${WORKSPACES})`;
   await sql`ANALYZE`;
 });
 after(async () => {
@@ -55,6 +56,7 @@ const lookups: Record<string, [table: string, look: () => Promise<unknown>]> = {
     () => workspaceByName(sql, { ownerId, name: 'w7', deleted: false }, ownerId),
   ],
   'due workspaces': ['workspaces', () => dueWorkspaces(sql, new Date(), 100)],
+  'builds that have not ended': ['provisioner_jobs', () => unfinishedBuildJobs(sql)],
   'old statistics': ['workspace_agent_stats', () => purgeStats(sql, task, { days: 180, most: 2_000 })],
   'old usage': ['workspace_usage', () => purgeUsage(sql, task, { days: 410, most: 2_000 })],
 };

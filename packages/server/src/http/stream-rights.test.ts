@@ -33,13 +33,17 @@ import { tokenScope } from '../authz/scope.ts';
 const MAX_MS = 20_000;
 
 /** The routes whose answer stays open, by contract or with `follow`. */
-const streams = (Object.entries(routes) as [RouteKey, RouteDef][]).flatMap(([key, def]) => {
+const everyStream = (Object.entries(routes) as [RouteKey, RouteDef][]).flatMap(([key, def]) => {
   if (def.auth !== 'session') return [];
   if (def.stream === 'websocket' || def.stream === 'sse') return [{ key, kind: def.stream, query: '' }];
   return def.query && 'follow' in def.query.properties
     ? [{ key, kind: 'websocket' as const, query: 'follow=true' }]
     : [];
 });
+/** Those for people with a role of the deployment. Members may open all others. */
+const OF_DEPLOYMENT: readonly string[] = ['GET /api/experimental/watch-all-workspacebuilds'];
+const streams = everyStream.filter(({ key }) => !OF_DEPLOYMENT.includes(key));
+const ofDeployment = everyStream.filter(({ key }) => OF_DEPLOYMENT.includes(key));
 
 let server: TestServer;
 let dev: TestWorkspace;
@@ -135,7 +139,7 @@ async function open({ key, kind, query }: (typeof streams)[number], token: strin
       : key.endsWith('/proxy-path')
         ? `proxy=${proxyId}&path=${crypto.randomUUID()}`
         : '';
-  const url = `${server.url}/api/v2${path}?${[query, more].filter(Boolean).join('&')}`;
+  const url = `${server.url}${path.startsWith('/api/') ? '' : '/api/v2'}${path}?${[query, more].filter(Boolean).join('&')}`;
   const headers = { 'Coder-Session-Token': token };
   if (kind === 'sse') {
     return new Promise((resolve, reject) => {
@@ -157,13 +161,17 @@ async function open({ key, kind, query }: (typeof streams)[number], token: strin
   return { key, ended: connection.closed, close: () => connection.close() };
 }
 
-async function endsSoon(all: readonly OpenStream[], takeAway: () => Promise<unknown>, within = MAX_MS): Promise<void> {
+async function endsSoon(
+  opened: readonly OpenStream[],
+  takeAway: () => Promise<unknown>,
+  within = MAX_MS,
+): Promise<void> {
   await takeAway();
-  const left = new Set(all.map(({ key }) => key));
-  const ends = Promise.all(all.map(({ key, ended }) => ended.then(() => left.delete(key))));
+  const left = new Set(opened.map(({ key }) => key));
+  const ends = Promise.all(opened.map(({ key, ended }) => ended.then(() => left.delete(key))));
   const late = new Promise((resolve) => setTimeout(resolve, within).unref());
   await Promise.race([ends, late]);
-  for (const { close } of all) close();
+  for (const { close } of opened) close();
   assert.deepEqual([...left], []);
 }
 
@@ -182,7 +190,7 @@ test('ends every stream of a person with the membership that allows it', async (
 
 test('ends every stream of an administrator whose role is removed', async () => {
   const boss = await insertPerson(server, 'boss', ['owner'], { member: false });
-  const all = await openAll(boss.token, ofObjects);
+  const all = await openAll(boss.token, [...ofObjects, ...ofDeployment]);
   await endsSoon(all, async () => {
     const { status } = await server.api('PUT', '/users/boss/roles', { body: { roles: [] } });
     assert.equal(status, 200);
@@ -254,7 +262,7 @@ test('opens no stream with a token whose limits do not include its object', asyn
     tokenScope(['api_key:*', 'user:*', 'organization:*', 'file:*'], ofTheWorkspaces()),
   ]) {
     const token = await limitedToken(server, member.id, limits);
-    for (const stream of ofObjects) {
+    for (const stream of [...ofObjects, ...ofDeployment]) {
       const status = await rejection(stream, token);
       assert.ok(status === 403 || status === 404, `${stream.key}: ${status}`);
     }

@@ -214,18 +214,24 @@ test('entitles every feature, and enables only those that exist', async () => {
   ]);
 });
 
-test('reports no experiment without effect as enabled, and logs each', async () => {
+test('reports the experiments whose functions are always on, and logs each configured one without effect', async () => {
   const lines: string[] = [];
   const log = createLogger({ level: 'warn', sinks: [{ format: 'json', write: (line) => lines.push(line) }] });
-  const other = await startTestServer({ env: { CODER_EXPERIMENTS: 'oauth2,nosuch,*' }, log });
+  const other = await startTestServer({ env: { CODER_EXPERIMENTS: 'oauth2,chat-advisor,nosuch,*' }, log });
   try {
-    assert.deepEqual((await other.api('GET', '/experiments')).body, []);
+    const { body } = await other.api<string[]>('GET', '/experiments');
+    assert.deepEqual(
+      ['oauth2', 'mcp-server-http', 'workspace-build-updates', 'chat-advisor', 'nosuch'].map((name) =>
+        body.includes(name),
+      ),
+      [true, true, true, false, false],
+    );
     const named = lines.flatMap((line) => {
       const { experiment, msg } = JSON.parse(line) as { experiment?: string; msg: string };
       return experiment === undefined ? [] : [[experiment, /unknown/.test(msg)]];
     });
     assert.deepEqual(named, [
-      ['oauth2', false],
+      ['chat-advisor', false],
       ['nosuch', true],
       ['*', false],
     ]);

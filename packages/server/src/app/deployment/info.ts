@@ -62,29 +62,41 @@ export async function deploymentStats(ctx: Ctx): Promise<DeploymentStats> {
   };
 }
 
-/** Upstream's names. */
-const EXPERIMENTS: readonly string[] = [
-  'example',
-  'auto-fill-parameters',
+/**
+ * Upstream's experiments whose functions are always on here. Its dashboard and its command offer a function only if the
+ * server lists its experiment.
+ */
+const ALWAYS_ON: readonly Experiment[] = [
   'notifications',
   'workspace-usage',
   'web-push',
   'oauth2',
   'mcp-server-http',
-] satisfies Experiment[];
-/** The experiments that have an effect. */
-const WORKING: ReadonlySet<string> = new Set<Experiment>();
+  'workspace-build-updates',
+  'minimum-implicit-member',
+];
+/** Upstream's other experiments up to version 2.36. */
+const MISSING: readonly string[] = [
+  'example',
+  'auto-fill-parameters',
+  'nats_pubsub',
+  'workspace-capable-licensing',
+  'ai-gateway-seat-exclusion',
+  'chat-advisor',
+  'chat-virtual-desktop',
+];
 
-/** The enabled experiments. */
-export function experiments({ config }: Ctx): Experiment[] {
-  return config.experiments.filter((name): name is Experiment => WORKING.has(name));
+/** The enabled experiments, which no option changes. */
+export function experiments(): readonly Experiment[] {
+  return ALWAYS_ON;
 }
 
 /** Logs a warning for each configured experiment that has no effect. */
 export function warnOfExperiments({ config, log }: Pick<Services, 'config' | 'log'>): void {
+  const on: readonly string[] = ALWAYS_ON;
   for (const experiment of config.experiments) {
-    if (WORKING.has(experiment)) continue;
-    const known = experiment === '*' || EXPERIMENTS.includes(experiment);
+    if (on.includes(experiment)) continue;
+    const known = experiment === '*' || MISSING.includes(experiment);
     log.warn(known ? 'an experiment has no effect on this server' : 'an experiment is unknown', { experiment });
   }
 }

@@ -77,7 +77,7 @@ export const generalOptions = {
     yaml: 'experiments',
     json: 'experiments',
     description: 'The unfinished features to enable, by name.',
-    ignored: 'this version has none',
+    ignored: 'those of upstream that this server has are always on',
     group: 'Server',
   },
   updateCheck: {

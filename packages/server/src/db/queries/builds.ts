@@ -66,6 +66,29 @@ export async function buildParameters(db: Db, buildId: string): Promise<BuildPar
     SELECT name, value FROM workspace_build_parameters WHERE workspace_build_id = ${buildId} ORDER BY name`;
 }
 
+export type BuildOfJob = Pick<
+  BuildRow,
+  'workspace_id' | 'workspace_name' | 'transition' | 'job_status' | 'build_number' | 'job_id'
+> & {
+  build_id: string;
+};
+
+/** The builds among these jobs, the oldest first. */
+export async function buildsOfJobs(db: Db, jobIds: readonly string[]): Promise<BuildOfJob[]> {
+  return db<BuildOfJob[]>`
+    SELECT b.workspace_id, w.name AS workspace_name, b.id AS build_id, b.transition, j.job_status, b.build_number, b.job_id
+    FROM workspace_builds b JOIN workspaces w ON w.id = b.workspace_id JOIN provisioner_jobs j ON j.id = b.job_id
+    WHERE b.job_id = ANY(${jobIds}::uuid[]) ORDER BY b.created_at, b.id`;
+}
+
+/** The jobs of all builds that have not ended. The conditions are those of two indexes. */
+export async function unfinishedBuildJobs(db: Db): Promise<string[]> {
+  const rows = await db<{ id: string }[]>`
+    SELECT id FROM provisioner_jobs WHERE type = 'workspace_build'
+      AND (started_at IS NULL AND completed_at IS NULL AND canceled_at IS NULL OR started_at IS NOT NULL AND completed_at IS NULL)`;
+  return rows.map(({ id }) => id);
+}
+
 /** The maximum number of earlier builds in which to look for values. */
 const MAX_EARLIER_BUILDS = 500;
 

@@ -11,11 +11,16 @@ import {
   getPrompts,
 } from '../../app/workspace/build/read.ts';
 import { replaceBuildState } from '../../app/workspace/build/replace-state.ts';
+import { allBuildsSource, mayFollowAllBuilds } from '../../app/workspace/build/watch.ts';
 import { defineHandlers } from '../exchange.ts';
 import { followAsTexts } from '../follow.ts';
 
 export const buildHandlers = defineHandlers({
   'GET /api/experimental/aitasks/prompts': (ctx, { query }) => getPrompts(ctx, query.build_ids),
+  'GET /api/experimental/watch-all-workspacebuilds': (ctx, { http }) => {
+    mayFollowAllBuilds(ctx);
+    void followAsTexts(ctx, http.upgrade(), allBuildsSource(ctx));
+  },
   'GET /workspacebuilds/{workspacebuild}': (ctx, { params }) => getBuild(ctx, params.workspacebuild),
   'PATCH /workspacebuilds/{workspacebuild}/cancel': (ctx, { params, http }) =>
     cancelBuild(ctx, params.workspacebuild, (http.request.query as { expect_status?: string }).expect_status),

@@ -57,7 +57,7 @@ export function generalHandlers({ health, cspReports, profiler, certificates, we
     'GET /deployment/config': (ctx) => getDeploymentConfig(ctx),
     'GET /deployment/ssh': (ctx) => sshConfig(ctx),
     'GET /deployment/stats': (ctx) => deploymentStats(ctx),
-    'GET /experiments': (ctx) => experiments(ctx),
+    'GET /experiments': () => [...experiments()],
     'GET /experiments/available': () => availableExperiments(),
     'GET /updatecheck': (ctx) => updateCheck(ctx),
     'GET /debug/health': (ctx, { query }) => health.report(ctx, query.force === true),
