@@ -24,6 +24,7 @@ function countingTemplate(): Record<string, string> {
   return {
     'main.tf': `${main
       .replace(/startup_script = .*/, `startup_script = ${JSON.stringify(count('agent', AGENT_LINES))}`)
+      .replace('startup_script =', 'startup_script_behavior = "blocking"\n  startup_script =')
       .replace('triggers_replace = coder_agent.main.id', '$&\n  depends_on = [terraform_data.slow]')}
 resource "terraform_data" "slow" {
   provisioner "local-exec" {
@@ -63,14 +64,17 @@ test('shows each line of a build and of its agent once while the server restarts
   const seen = numbersOf('build', following.out()).length;
   assert.ok(seen < BUILD_LINES, `${seen}`);
   await server.restart();
+  const agentLines = () => [following.out(), creating.err()].map((shown) => numbersOf('agent', shown));
+  await eventually('the agent counts', () => agentLines().every((lines) => lines.length > 10));
+  assert.equal(await server.terminate(), 0);
+  assert.ok(
+    agentLines().every((lines) => lines.length < AGENT_LINES),
+    creating.err(),
+  );
+  await server.restart();
   assert.equal(await creating.ended, 0, creating.err() + creating.out());
   assert.deepEqual(numbersOf('build', creating.out()), upTo(BUILD_LINES));
-
-  await eventually('the agent counts', () => numbersOf('agent', following.out()).length > 10);
-  assert.equal(await server.terminate(), 0);
-  const ofAgent = numbersOf('agent', following.out()).length;
-  assert.ok(ofAgent < AGENT_LINES, `${ofAgent}`);
-  await server.restart();
+  assert.deepEqual(numbersOf('agent', creating.err()), upTo(AGENT_LINES));
   await eventually('the agent has counted', () => following.out().includes(`agent line ${AGENT_LINES}\n`));
 
   const stopped = await coder(['stop', 'dev', '-y'], { env: server.env });

@@ -3,7 +3,9 @@ import type { WorkspaceAgent, WorkspaceAgentLog } from '@ropewalk/contract';
 import { AppError } from '@ropewalk/kit/errors';
 import type { Context } from '../framework/context.ts';
 import { warn } from '../framework/io.ts';
+import { followLog } from './follow-log.ts';
 import { stageDuration } from './format.ts';
+import { pause, throughOutage } from './outage.ts';
 import { type Progress, showProgress } from './progress.ts';
 
 const POLL_MS = 250;
@@ -41,8 +43,10 @@ export async function waitForAgent(
   agentId: string,
   options: WaitOptions,
 ): Promise<WorkspaceAgent> {
-  const fetch = () => client.call('GET /workspaceagents/{workspaceagent}', { params: { workspaceagent: agentId } });
   const progress = options.quiet ? SILENT : showProgress(ctx.io.stderr, ctx.env);
+  const call = () => client.call('GET /workspaceagents/{workspaceagent}', { params: { workspaceagent: agentId } });
+  const onAway = () => progress.wait('The server does not answer. Trying again.', 'away');
+  const fetch = () => throughOutage(call, { signal: ctx.signal, onAway });
   try {
     let agent = await fetch();
     if (agent.status !== 'connected') agent = await untilConnected(ctx, agent, fetch, progress, options);
@@ -68,12 +72,13 @@ async function untilScriptsEnd(
 ): Promise<WorkspaceAgent> {
   const since = Date.parse(first.started_at ?? '') || Date.now();
   progress.begin(RUNNING_SCRIPTS);
-  progress.wait('To connect without waiting for them: coder ssh --wait=no', 'hint');
   const logs = options.quiet ? undefined : new AgentLogView(client, first.id, (line) => progress.log(line));
   let agent = first;
   try {
     while (STARTING.has(agent.lifecycle_state)) {
-      await pause(ctx, options.pollMs);
+      progress.wait('To connect without waiting for them: coder ssh --wait=no', 'hint');
+      await pause(options.pollMs ?? POLL_MS, ctx.signal);
+      ctx.signal.throwIfAborted();
       agent = await fetch();
     }
   } finally {
@@ -125,7 +130,8 @@ async function untilConnected(
       progress.wait(`The agent is not connected yet: ${trouble(agent)}`, agent.status);
     }
     // the last check is at the end of the time
-    await pause(ctx, Math.min(pollMs ?? POLL_MS, bound - waited + 1));
+    await pause(Math.min(pollMs ?? POLL_MS, bound - waited + 1), ctx.signal);
+    ctx.signal.throwIfAborted();
     agent = await fetch();
   }
   progress.end('done', Date.now() - began);
@@ -168,39 +174,29 @@ class AgentLogView {
   async end(): Promise<void> {
     this.#ended.abort();
     await this.#following;
-    const rest = await this.#client.call('GET /workspaceagents/{workspaceagent}/logs', {
-      params: { workspaceagent: this.#agentId },
-      query: { after: this.#last },
-    });
-    this.#show(rest);
+    const rest = await throughOutage(() =>
+      this.#client.call('GET /workspaceagents/{workspaceagent}/logs', {
+        params: { workspaceagent: this.#agentId },
+        query: { after: this.#last },
+      }),
+    );
+    for (const line of rest) this.#show(line);
   }
 
   async #follow(): Promise<void> {
-    const { followJson } = await import('@ropewalk/client/stream');
-    const path = `/workspaceagents/${this.#agentId}/logs?follow=true&after=0`;
-    // `end` shows the lines that a broken connection missed
-    const onMessage = (message: unknown) => this.#show(message);
-    await followJson(this.#client, path, { onMessage, signal: this.#ended.signal }).catch(() => {});
+    // `end` shows the lines that it could not
+    await followLog<WorkspaceAgentLog>(this.#client, {
+      path: `/workspaceagents/${this.#agentId}/logs`,
+      after: 0,
+      onLine: (line) => this.#show(line),
+      isOver: async () => false,
+      signal: this.#ended.signal,
+    }).catch(() => {});
   }
 
-  #show(message: unknown): void {
-    for (const { id, output, level } of ([] as WorkspaceAgentLog[]).concat(message as WorkspaceAgentLog)) {
-      if (id <= this.#last) continue;
-      this.#last = id;
-      this.#say(`${level === 'error' || level === 'warn' ? `${level.toUpperCase()}: ` : ''}${output}`);
-    }
+  #show({ id, output, level }: WorkspaceAgentLog): void {
+    if (id <= this.#last) return;
+    this.#last = id;
+    this.#say(`${level === 'error' || level === 'warn' ? `${level.toUpperCase()}: ` : ''}${output}`);
   }
-}
-
-async function pause(ctx: Context, ms = POLL_MS): Promise<void> {
-  await new Promise<void>((resolve) => {
-    const over = () => {
-      clearTimeout(timer);
-      ctx.signal.removeEventListener('abort', over);
-      resolve();
-    };
-    const timer = setTimeout(over, ms);
-    ctx.signal.addEventListener('abort', over);
-  });
-  ctx.signal.throwIfAborted();
 }

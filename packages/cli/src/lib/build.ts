@@ -4,6 +4,7 @@ import { AppError } from '@ropewalk/kit/errors';
 import type { Context } from '../framework/context.ts';
 import type { BuildFlagValues } from './flags.ts';
 import { followBuild } from './job.ts';
+import { throughOutage } from './outage.ts';
 import { type ParameterFlagValues, resolveParameters } from './parameters.ts';
 
 type Extra = Partial<Omit<CreateWorkspaceBuildRequest, 'transition'>>;
@@ -144,7 +145,7 @@ const RESTART_POLL_MS = 200;
 /** Waits for the start that follows the stop of a restart, and returns its id. */
 async function startAfter(ctx: Context, client: Client, stop: WorkspaceBuild): Promise<string> {
   for (let wasDropped = false; ; ) {
-    const { latest_build: latest, automatic_build_error: error } = await lookAt(client, stop);
+    const { latest_build: latest, automatic_build_error: error } = await lookAt(ctx, client, stop);
     if (latest.id !== stop.id && latest.transition === 'start') return latest.id;
     const isDropped = latest.id !== stop.id || !latest.restart_pending;
     // asked twice: the server may have read the latest build just before the start began, and the restart just after
@@ -159,5 +160,5 @@ async function startAfter(ctx: Context, client: Client, stop: WorkspaceBuild): P
   }
 }
 
-const lookAt = (client: Client, { workspace_id: workspace }: WorkspaceBuild) =>
-  client.call('GET /workspaces/{workspace}', { params: { workspace } });
+const lookAt = ({ signal }: Context, client: Client, { workspace_id: workspace }: WorkspaceBuild) =>
+  throughOutage(() => client.call('GET /workspaces/{workspace}', { params: { workspace } }), { signal });

@@ -1,11 +1,9 @@
-import { ApiError, type Client, UnreachableError } from '@ropewalk/client';
+import type { Client } from '@ropewalk/client';
 import { AppError } from '@ropewalk/kit/errors';
+import { isTemporary, MAX_OUTAGE_MS, pause, pauseMs } from './outage.ts';
 
-/** How long a log is tried without a new line or a stream that lasts, in ms. As long as lost SSH sessions. */
-const MAX_LOST_MS = 100_000;
 /** A stream that is open for this long, in ms, lasts. */
 const LASTS_MS = 2_000;
-const MAX_PAUSE_MS = 2_000;
 
 export interface FollowedLog<Line extends { id: number }> {
   /** Such as `/workspacebuilds/{id}/logs`. */
@@ -57,21 +55,15 @@ export async function followLog<Line extends { id: number }>(client: Client, log
     if (last > before || openMs >= LASTS_MS) {
       lost = 0;
       lostSince = performance.now();
-    } else if (performance.now() - lostSince > MAX_LOST_MS) {
+    } else if (performance.now() - lostSince > MAX_OUTAGE_MS) {
       throw failure ?? new AppError('unavailable', 'The server did not send the log.');
     }
     lost += 1;
-    await pause(Math.min(250 * lost, MAX_PAUSE_MS));
+    await pause(pauseMs(lost), log.signal);
   }
 }
-
-/** Whether the same request may succeed later: the server, or the proxy in front of it, cannot answer now. */
-const isTemporary = (err: Error): boolean =>
-  err instanceof UnreachableError || (err instanceof ApiError && (err.status >= 502 || err.status === 429));
 
 function falseIfTemporary(err: Error): false {
   if (isTemporary(err)) return false;
   throw err;
 }
-
-const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));

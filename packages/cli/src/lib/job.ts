@@ -5,6 +5,7 @@ import type { Context } from '../framework/context.ts';
 import { note } from '../framework/io.ts';
 import { followLog } from './follow-log.ts';
 import { tagsText } from './format.ts';
+import { throughOutage } from './outage.ts';
 import { type Progress, showProgress } from './progress.ts';
 
 const POLL_MS = 1_000;
@@ -68,7 +69,7 @@ export async function followJob(ctx: Context, client: Client, followed: Followed
 async function watchQueue(client: Client, followed: FollowedJob, view: StageView, signal: AbortSignal): Promise<void> {
   try {
     while (!signal.aborted) {
-      const { job, matched } = await followed.fetch(client);
+      const { job, matched } = await throughOutage(() => followed.fetch(client), { signal });
       if (signal.aborted) return;
       if (job.status !== 'pending') return;
       view.pending(job, matched);

@@ -5,6 +5,7 @@ import type { Context } from '../framework/context.ts';
 import { note } from '../framework/io.ts';
 import { waitForAgent } from './agent.ts';
 import { externalAgentsOf, instructionsCommand } from './external-agent.ts';
+import { throughOutage } from './outage.ts';
 import { findWorkspace, pickAgent, type Target } from './workspace.ts';
 
 export interface ReachOptions {
@@ -71,5 +72,5 @@ export async function runningWorkspace(
     buildId = started.id;
   }
   await followBuild(shown, client, buildId, pollMs);
-  return findWorkspace(client, name);
+  return throughOutage(() => findWorkspace(client, name), { signal: ctx.signal });
 }

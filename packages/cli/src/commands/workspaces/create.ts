@@ -10,6 +10,7 @@ import { externalAgent, externalAgentsOf, instructionsCommand, instructionsText 
 import { orgFlag, yesFlag } from '../../lib/flags.ts';
 import { followBuild, followJob } from '../../lib/job.ts';
 import { findOrganization } from '../../lib/organization.ts';
+import { throughOutage } from '../../lib/outage.ts';
 import { givenValues, parameterFlags, resolveParameters } from '../../lib/parameters.ts';
 import { ask, choose, confirm } from '../../lib/prompt.ts';
 import { resourcesText } from '../../lib/resources.ts';
@@ -140,7 +141,8 @@ export function createCommand({ external, args: argDefs, examples }: Kind): Comm
         return;
       }
       await followBuild(ctx, client, workspace.latest_build.id);
-      const built = await client.call('GET /workspaces/{workspace}', { params: { workspace: workspace.id } });
+      const read = () => client.call('GET /workspaces/{workspace}', { params: { workspace: workspace.id } });
+      const built = await throughOutage(read, { signal: ctx.signal });
       printDone(ctx, `\nThe workspace ${shown} has been created.`);
       await showAgents(ctx, client, built, shown);
     },
