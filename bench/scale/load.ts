@@ -15,8 +15,6 @@ import { PLAYED, PSK, type Site, startSite } from './site.ts';
 
 /** Agents in one process of the generator. */
 const AGENTS_EACH = 2_500;
-/** All at the same time would wait for each other, time out and try again: see docs/scale.md. */
-const CONNECTING_AT_ONCE = 500;
 const LISTS_MS = 10_000;
 const TYPING_MS = 2_000;
 const TERMINAL_MS = 5_000;
@@ -158,7 +156,7 @@ export async function startLoad(
       url,
       tokens: site.machines.map(({ token }) => token),
       metadataMs: counts.metadataSeconds * 1_000,
-      atOnce: Math.ceil(CONNECTING_AT_ONCE / processes),
+      atOnce: Math.ceil(counts.connecting / processes),
       again,
       ...(counts.live ? { logsMs: LOGS_MS, healthMs: HEALTH_MS } : {}),
     },

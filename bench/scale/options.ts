@@ -5,6 +5,8 @@ import { parseArgs } from 'node:util';
 export interface Counts {
   /** Scripted agents, each in a workspace. */
   agents: number;
+  /** How many of them connect at the same time. */
+  connecting: number;
   /** The time between two reports of metadata, in seconds. */
   metadataSeconds: number;
   /** Scripted agents also write logs and change the health of an app. */
@@ -59,9 +61,12 @@ export interface ScaleOptions {
 const MINUTES = 10;
 const SOAK_MINUTES = 120;
 const SOAK_USERS = 1_000;
+/** All at the same time would wait for each other, time out and try again: see docs/scale.md. */
+const CONNECTING = 500;
 
 const NOBODY: Counts = {
   agents: 0,
+  connecting: CONNECTING,
   metadataSeconds: 60,
   live: false,
   lists: 0,
@@ -83,6 +88,7 @@ export function company(users: number): Counts {
   const part = (share: number, max = Number.POSITIVE_INFINITY) => Math.min(max, Math.max(1, Math.round(users * share)));
   return {
     agents: users,
+    connecting: CONNECTING,
     metadataSeconds: 10,
     live: true,
     lists: part(0.1),
@@ -133,6 +139,7 @@ export const TIERS: Record<string, Tier> = {
 /** Options that change one number. */
 const NUMBERS = {
   agents: 'agents',
+  connecting: 'connecting',
   'metadata-seconds': 'metadataSeconds',
   lists: 'lists',
   dashboards: 'dashboards',
@@ -216,6 +223,7 @@ export function parseOptions(args: readonly string[]): ScaleOptions {
 function checked(counts: Counts): Counts {
   if (counts.builds > 0 && counts.daemons === 0) throw new Error('--builds requires --daemons.');
   if (counts.metadataSeconds === 0) throw new Error('--metadata-seconds must be greater than 0.');
+  if (counts.connecting === 0) throw new Error('--connecting must be greater than 0.');
   const own = Math.max(counts.watchers, counts.dashboards);
   if (own > counts.agents)
     throw new Error(`${own} people watch a workspace each, but there are ${counts.agents} agents.`);
