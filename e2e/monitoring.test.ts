@@ -156,7 +156,7 @@ const ABSENT: readonly [RegExp, string][] = [
     "the insides of upstream's server",
   ],
   [/^coderd_db_(?:query_counts|tx)_|^coderd_dbpurge_(?:chat|records)_/, "the statements of upstream's server"],
-  [/^coderd_experiments$/, 'this server has no experiments'],
+  [/^coderd_experiments$/, 'no experiment waits to be enabled on this server'],
   [/^coderd_license_limit_users$/, 'the number of accounts has no limit'],
   [/^coderd_agentstats_currently_reachable_peers$/, "only upstream's agents send it"],
   [/^coderd_notifications_(?:pending|synced)_/, 'results of notifications are stored when they are known'],
