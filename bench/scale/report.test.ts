@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { fillIn } from './report.ts';
+import { fillIn, machinesText } from './report.ts';
 
 const page = 'before\n<!-- runs -->\nold\n<!-- end of runs -->\nafter\n';
 
@@ -17,4 +17,15 @@ test('an empty place can be filled', () => {
 
 test('rejects a page without the place', () => {
   assert.throws(() => fillIn(page, 'builds', ''), /no place for "builds"/);
+});
+
+test('names the runs on another machine than most', () => {
+  const runs = [
+    { tier: 'a', machine: 'small' },
+    { tier: 'b', machine: 'large' },
+    { tier: 'c', machine: 'large' },
+    { tier: 'd', machine: 'large' },
+  ];
+  assert.equal(machinesText(runs), 'large, and on small (a)');
+  assert.equal(machinesText(runs.slice(1)), 'large');
 });

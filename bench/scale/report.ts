@@ -319,6 +319,14 @@ export function fillIn(page: string, name: string, text: string): string {
   return `${page.slice(0, begin + from.length)}${text}\n${page.slice(end)}`;
 }
 
+/** The machine of most runs, and the others with the names of their runs. */
+export function machinesText(runs: readonly { tier: string; machine: string }[]): string {
+  const tiersOf = Map.groupBy(runs, ({ machine }) => machine);
+  const [[usual] = [''], ...others] = [...tiersOf].sort(([, a], [, b]) => b.length - a.length);
+  const names = (tiers: readonly { tier: string }[]) => tiers.map(({ tier }) => tier).join(', ');
+  return [usual, ...others.map(([machine, tiers]) => `on ${machine} (${names(tiers)})`)].join(', and ');
+}
+
 /** `file`: the results of tiers. Those of a soak are next to it. */
 export function report(file: string): void {
   const runs = readResults(file);
@@ -330,7 +338,7 @@ export function report(file: string): void {
   const requests = [...new Set(runs.map(({ ownerRequests }) => ownerRequests))].join(' or ');
   const missing = Object.keys(TIERS).filter((name) => !runs.some(({ tier }) => tier === name));
   const from = [
-    `Measured ${days} on ${runs[0]!.machine}${runs.some(({ executable }) => !executable) ? ', from the sources' : ''}.`,
+    `Measured ${days} on ${machinesText(runs)}${runs.some(({ executable }) => !executable) ? ', from the sources' : ''}.`,
     `In every run an owner sends ${requests} requests a second, mostly lists, whose times are those of the API. Their cost is in all figures.`,
     ...(missing.length > 0 ? [`No results yet: ${missing.join(', ')}.`] : []),
   ].join('\n');

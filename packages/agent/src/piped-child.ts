@@ -33,8 +33,8 @@ let making: Promise<void> | undefined;
 let broken = process.platform !== 'linux';
 
 /**
- * Node.js cannot make pipes. But Linux shows descriptors as files, and each opening of such a file is an end by itself. So a
- * shell makes pipes between processes, this process opens them, and the shell ends.
+ * Node.js cannot make pipes. But Linux shows descriptors as files, and a process that opens such a file gets another end of
+ * the pipe. So a shell makes pipes between processes, the agent opens them, and the shell ends.
  */
 async function makeSpares(): Promise<void> {
   const shell = spawn('/bin/sh', ['-c', HOLD_PIPES], {
