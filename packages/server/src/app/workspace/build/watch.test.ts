@@ -65,7 +65,7 @@ test('reports each state of each build once, in the order of the builds', async 
   const again = await server.api<WorkspaceBuild>('POST', `/workspaces/${id}/builds`, { body: { transition: 'stop' } });
   assert.equal(again.status, 201, JSON.stringify(again.body));
   await stream.shows('one', 'stop pending');
-  // an event without a change, and one of a job that is no build
+  // an event without a change, and one of a job without a build
   for (const job_id of [build.job.id, crypto.randomUUID()])
     await server.services.events.publish(server.services.sql, 'job_changed', { job_id });
   assert.equal((await server.api('PATCH', `/workspacebuilds/${again.body.id}/cancel`)).status, 200);
