@@ -41,10 +41,13 @@ function exitSftp(sftp: SFTPWrapper): void {
   sftp.end();
 }
 
-/** Reports a process's exit code or signal to the client. */
+/**
+ * Reports a process's exit code or signal to the client. After a signal, upstream's agent sends only the status 255, and its
+ * load test expects that. Clients that keep the first report get the signal.
+ */
 function sendExit(channel: ServerChannel, exit: { code: number | null; signal: NodeJS.Signals | null }): void {
   if (exit.signal) channel.exit(exit.signal.replace(/^SIG/, ''), false, '');
-  else channel.exit(exit.code ?? 255);
+  channel.exit(exit.code ?? 255);
 }
 
 /** Serves one session of a client: its environment, optionally a terminal, and one program. */

@@ -18,6 +18,17 @@ import { exec, outcome, run, sshClient } from '../testing/ssh-client.ts';
 import { createWorkspace } from '../workspace.ts';
 import { createSshServer } from './server.ts';
 
+/** How ssh2 handles a message of the server. */
+interface ClientHandlers {
+  CHANNEL_REQUEST(
+    protocol: unknown,
+    channel: number,
+    type: string,
+    wantReply: boolean,
+    data: number | { signal: string },
+  ): void;
+}
+
 describe('SSH through the tunnel', () => {
   let server: TestServer;
   let agent: RunningAgent;
@@ -75,11 +86,22 @@ describe('SSH through the tunnel', () => {
     assert.deepEqual(await outcome(channel), { stdout: 'abc\nmore\n0\n', stderr: '', code: 0, signal: undefined });
   });
 
-  test('reports which signal ended a program', async () => {
+  test('reports which signal ended a program, and then the status that upstream’s agent sends', async (t) => {
+    const { _handlers: handlers } = (client as unknown as { _protocol: { _handlers: ClientHandlers } })._protocol;
+    const { mock } = t.mock.method(handlers, 'CHANNEL_REQUEST');
     const channel = await exec(client, 'echo up; exec sleep 60');
     channel.once('data', () => channel.signal('TERM'));
     const got = await outcome(channel);
     assert.equal(got.signal, 'SIGTERM');
+    // the library passes only the first report on
+    const reports = mock.calls.map(({ arguments: [, , type, , data] }) => [
+      type,
+      typeof data === 'number' ? data : data.signal,
+    ]);
+    assert.deepEqual(reports, [
+      ['exit-signal', 'TERM'],
+      ['exit-status', 255],
+    ]);
   });
 
   test("a terminal has the requested size and follows the client's", async () => {

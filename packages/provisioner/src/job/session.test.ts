@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
 import { smallDisk } from '@ropewalk/testkit/disk';
 import { AcquiredJobSchema } from '@ropewalk/wire/proto/provisionerd';
+import { tarOf } from '../testing/harness.ts';
 import { Session } from './session.ts';
 
 /** The session of a daemon that has died. */
@@ -61,4 +62,19 @@ test('a daemon adopts a session once its full disk has room again', async (t) =>
     );
   }
   assert.equal((await adopt())[0]?.dir, dir);
+});
+
+test('leaves states and what init makes out of a template', async (t) => {
+  const workDir = mkdtempSync(join(tmpdir(), 'session-'));
+  t.after(() => rmSync(workDir, { recursive: true }));
+  const session = await Session.create(workDir, create(AcquiredJobSchema, { jobId: crypto.randomUUID() }), 1n);
+  const archive = await tarOf({
+    'main.tf': '',
+    'terraform.tfstate': '{}',
+    '.terraform.lock.hcl': '',
+    '.terraform/modules/modules.json': '{}',
+    'modules/a/main.tf': '',
+  });
+  assert.deepEqual(await session.unpack(archive), []);
+  assert.deepEqual(readdirSync(session.templateDir).sort(), ['.terraform.lock.hcl', 'main.tf', 'modules']);
 });

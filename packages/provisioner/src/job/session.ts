@@ -181,6 +181,8 @@ export class Session {
     const skipped = await unpackArchive(archive, this.templateDir);
     // a state in the archive is not the state of this workspace
     for (const name of STATE_FILES) rmSync(join(this.templateDir, name), { recursive: true, force: true });
+    // init makes it, and the daemon accepts only files in it that the build owns
+    rmSync(join(this.templateDir, '.terraform'), { recursive: true, force: true });
     return skipped;
   }
 

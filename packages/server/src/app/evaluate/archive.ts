@@ -58,7 +58,8 @@ export async function readTar(data: Uint8Array, wanted: (path: string) => boolea
     if (err instanceof AppError) throw err;
     throw invalid(`Not a readable tar archive: ${(err as Error).message}`);
   }
-  if (data.byteLength === 0 || (count === 0 && data.byteLength < 512)) throw invalid('Not a readable tar archive.');
+  // no bytes are an archive without files, also for tar
+  if (count === 0 && data.byteLength > 0 && data.byteLength < 512) throw invalid('Not a readable tar archive.');
   return entries;
 }
 
