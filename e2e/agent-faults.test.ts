@@ -126,9 +126,10 @@ interface AgentProcess {
   home: string;
   /** Sends SIGKILL, like a machine that runs out of memory. */
   kill(): Promise<void>;
-  /** The number of open descriptors, without the pipes that the agent keeps ready for later programs. */
+  /** The number of open descriptors without pipes, of which the agent keeps some ready for later programs. */
   descriptors(): number;
-  sparePipes(): number;
+  /** The number of ends of pipes. */
+  pipes(): number;
   pssKb(): number;
 }
 
@@ -157,7 +158,8 @@ function startAgent(): AgentProcess {
         return [];
       }
     });
-  const isSpare = (target: string) => target.includes('agent-pipes-');
+  // also the few of Node.js itself
+  const isPipe = (target: string) => target.startsWith('pipe:');
   return {
     child,
     home,
@@ -166,8 +168,8 @@ function startAgent(): AgentProcess {
       child.kill('SIGKILL');
       await gone;
     },
-    descriptors: () => targets().filter((target) => !isSpare(target)).length,
-    sparePipes: () => targets().filter(isSpare).length,
+    descriptors: () => targets().filter((target) => !isPipe(target)).length,
+    pipes: () => targets().filter(isPipe).length,
     pssKb: () => Number(/^Pss:\s+(\d+)/m.exec(readFileSync(`/proc/${child.pid}/smaps_rollup`, 'utf8'))?.[1]),
   };
 }
@@ -221,7 +223,7 @@ test('200 SSH sessions and 200 connections to a port do not change descriptors a
     const [before, pss] = [agent.descriptors(), agent.pssKb()];
     await round(200);
     await eventually('descriptors as before', async () => Math.abs(agent.descriptors() - before) <= 5);
-    assert.ok(agent.sparePipes() <= 64, `${agent.sparePipes()} ends of pipes are kept ready`);
+    assert.ok(agent.pipes() <= 64, `${agent.pipes()} ends of pipes are kept`);
     const grown = agent.pssKb() - pss;
     assert.ok(grown < 48 * 1024, `${grown} KiB more`);
     assert.ok(agent.pssKb() < 180 * 1024, `${agent.pssKb()} KiB`);
@@ -252,9 +254,9 @@ test('a killed agent restarts with the same key, its sessions end with a reason,
     await eventually('both run', async () => marked(mark).length >= 2);
     await agent.kill();
     await ended;
-    // a state as after a kill during the creation of pipes
+    // a state as after a kill while a socket was being forwarded
     const namespace = /\d+/.exec(readlinkSync('/proc/self/ns/pid'))![0];
-    mkdirSync(join(dir, `agent-pipes-${namespace}-${agent.child.pid}-killed`), { mode: 0o700 });
+    mkdirSync(join(dir, `agent-forward-${namespace}-${agent.child.pid}-killed`), { mode: 0o700 });
     assert.notEqual((await running).code, 0);
     const refused = await way('tunnel?service=ssh').catch((err: Error & { status?: number; body?: string }) => err);
     if ('body' in refused) assert.match(refused.body!, /agent .*(not connected|does not answer)/);
@@ -273,7 +275,7 @@ test('a killed agent restarts with the same key, its sessions end with a reason,
     again.destroy();
     await eventually('no process is left', async () => marked(mark).length === 0, 5_000);
     await eventually('no file is left', async () => {
-      const left = globSync(`${dir}/{agent-forward-,agent-pipes-}*`).concat(globSync(`${dir}/lone/**/script-*`));
+      const left = globSync(`${dir}/agent-forward-*`).concat(globSync(`${dir}/lone/**/script-*`));
       return left.length === 0;
     });
   } finally {
