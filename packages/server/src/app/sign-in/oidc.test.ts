@@ -406,7 +406,7 @@ test('refreshes sign-ins, waits for a provider that is down, and ends the sessio
     await expire();
     await idp.revokeAll();
     await refresh();
-    // with several servers, the others end the session when they hear of it
+    // with several servers, the others end the session after an event
     await eventually('the session has ended', async () => (await status()) === 401, 5_000);
   } finally {
     stopped.abort();
