@@ -34,6 +34,8 @@ export function runFiles(sessionDir: string, id: string): RunFiles {
 }
 
 const SOCKETS_NOTE = 'sockets';
+/** A provider that ends late can put its socket into a folder that is being removed. */
+const REMOVAL = { recursive: true, force: true, maxRetries: 5, retryDelay: 20 } as const;
 
 /**
  * Creates a directory of mode 0700 for a provider's socket: in the session's directory if the path is short enough,
@@ -46,7 +48,7 @@ export function socketDir(sessionDir: string, shared?: string): { path: string; 
   // the build's uid must be able to enter it. The mode of the socket controls who may connect.
   if (shared !== undefined) chmodSync(path, 0o711);
   writeFileSync(join(sessionDir, SOCKETS_NOTE), basename(path), { mode: 0o600 });
-  return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
+  return { path, remove: () => rmSync(path, REMOVAL) };
 }
 
 /** Removes the temporary directory that the session's last run may have left. */
@@ -58,7 +60,7 @@ export function removeSockets(sessionDir: string, shared?: string): void {
     // there was none
   }
   // the template's commands can write there too
-  if (/^prov-\w{6}$/.test(name)) rmSync(join(shared ?? tmpdir(), name), { recursive: true, force: true });
+  if (/^prov-\w{6}$/.test(name)) rmSync(join(shared ?? tmpdir(), name), REMOVAL);
 }
 
 export interface FollowOptions {
