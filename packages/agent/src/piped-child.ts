@@ -52,13 +52,12 @@ async function makeSpares(): Promise<void> {
   const made: Pipe[] = [];
   try {
     for (const pid of await printedIds(shell.stdout)) made.push(openPipe(`/proc/${pid}/fd/1`));
-    shell.stdin.end();
-    await ended;
   } catch (err) {
-    shell.stdin.end();
     for (const pipe of made) closePipe(pipe);
-    await ended;
     throw err;
+  } finally {
+    shell.stdin.end();
+    await ended;
   }
   spare.push(...made);
 }

@@ -78,7 +78,6 @@ async function untilScriptsEnd(
     while (STARTING.has(agent.lifecycle_state)) {
       progress.wait('To connect without waiting for them: coder ssh --wait=no', 'hint');
       await pause(options.pollMs ?? POLL_MS, ctx.signal);
-      ctx.signal.throwIfAborted();
       agent = await fetch();
     }
   } finally {
@@ -131,7 +130,6 @@ async function untilConnected(
     }
     // the last check is at the end of the time
     await pause(Math.min(pollMs ?? POLL_MS, bound - waited + 1), ctx.signal);
-    ctx.signal.throwIfAborted();
     agent = await fetch();
   }
   progress.end('done', Date.now() - began);
@@ -195,7 +193,6 @@ class AgentLogView {
   }
 
   #show({ id, output, level }: WorkspaceAgentLog): void {
-    if (id <= this.#last) return;
     this.#last = id;
     this.#say(`${level === 'error' || level === 'warn' ? `${level.toUpperCase()}: ` : ''}${output}`);
   }

@@ -5,7 +5,7 @@ import type { Context } from '../framework/context.ts';
 import { note } from '../framework/io.ts';
 import { followLog } from './follow-log.ts';
 import { tagsText } from './format.ts';
-import { throughOutage } from './outage.ts';
+import { pause, throughOutage } from './outage.ts';
 import { type Progress, showProgress } from './progress.ts';
 
 const POLL_MS = 1_000;
@@ -73,13 +73,7 @@ async function watchQueue(client: Client, followed: FollowedJob, view: StageView
       if (signal.aborted) return;
       if (job.status !== 'pending') return;
       view.pending(job, matched);
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, followed.pollMs ?? POLL_MS);
-        signal.addEventListener('abort', () => {
-          clearTimeout(timer);
-          resolve();
-        });
-      });
+      await pause(followed.pollMs ?? POLL_MS, signal);
     }
   } catch {
     // the connection of the log reports the error

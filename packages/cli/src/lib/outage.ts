@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { ApiError, UnreachableError } from '@ropewalk/client';
 
 /** How long a command that waits for something tries to reach the server, in ms. As long as lost SSH sessions. */
@@ -12,18 +13,10 @@ export const isTemporary = (err: unknown): boolean =>
 /** The pause before the next attempt after `lost` lost ones, in ms. */
 export const pauseMs = (lost: number): number => Math.min(STEP_MS * lost, MAX_PAUSE_MS);
 
-/** Resolves after `ms`, or when the signal is aborted. */
+/** Resolves after `ms`. @throws the reason of the signal when it is aborted */
 export async function pause(ms: number, signal?: AbortSignal): Promise<void> {
-  await new Promise<void>((resolve) => {
-    const over = () => {
-      clearTimeout(timer);
-      signal?.removeEventListener('abort', over);
-      resolve();
-    };
-    const timer = setTimeout(over, ms);
-    signal?.addEventListener('abort', over);
-    if (signal?.aborted) over();
-  });
+  await delay(ms, undefined, signal ? { signal } : {}).catch(() => {});
+  signal?.throwIfAborted();
 }
 
 /**
@@ -43,6 +36,5 @@ export async function throughOutage<T>(
       onAway();
     }
     await pause(pauseMs(lost), signal);
-    signal?.throwIfAborted();
   }
 }
