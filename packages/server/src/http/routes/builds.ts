@@ -23,7 +23,11 @@ export const buildHandlers = defineHandlers({
   },
   'GET /workspacebuilds/{workspacebuild}': (ctx, { params }) => getBuild(ctx, params.workspacebuild),
   'PATCH /workspacebuilds/{workspacebuild}/cancel': (ctx, { params, http }) =>
-    cancelBuild(ctx, params.workspacebuild, (http.request.query as { expect_status?: string }).expect_status || undefined),
+    cancelBuild(
+      ctx,
+      params.workspacebuild,
+      (http.request.query as { expect_status?: string }).expect_status || undefined,
+    ),
   'GET /workspacebuilds/{workspacebuild}/logs': async (ctx, { params, query, http }) => {
     const build = await findBuild(ctx, params.workspacebuild);
     if (!query.follow) return listJobLogs(ctx, build.job_id, query);
