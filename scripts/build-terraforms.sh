@@ -17,13 +17,16 @@ build() {
   chmod -R u+w "$source"
   (
     cd "$source"
-    # Each remote state is a separate module, which the module proxy does not have. Templates cannot use them.
-    backends='(azure|consul|cos|gcs|kubernetes|oci|oss|pg|s3)'
-    if [ "$1" = terraform-1.15.0 ]; then
-      sed -i -E "/remote-state\/$backends\"/d; /backend(Azure|Consul|Cos|GCS|Kubernetes|OCI|OSS|Pg|S3)\./d" \
-        internal/backend/init/init.go
-      sed -i -E "/remote-state\/$backends /d" go.mod
-    fi
+    # Templates cannot use remote states and keys of clouds, whose libraries are most of what there is to compile. Each remote
+    # state of Terraform 1.15 is a separate module, which the module proxy does not have.
+    clouds='(artifactory|azure|consul|cos|etcdv2|etcdv3|gcs|kubernetes|manta|oci|oss|pg|s3|swift)'
+    sed -i -E -e "/remote-state\/$clouds\"/d" -e '/"azure": func.*\{$/,/^\t\t\},/d' \
+      -e '/backend(Artifactory|Azure|Consul|Cos|Etcdv2|Etcdv3|GCS|Kubernetes|Manta|OCI|OSS|Pg|S3|Swift)\./d' \
+      internal/backend/init/init.go
+    sed -i -E "/remote-state\/$clouds /d" go.mod
+    keys='(aws_kms|azure_vault|gcp_kms|openbao)'
+    [ ! -f internal/encryption/default_registry.go ] || sed -i -E -e "/keyprovider\/$keys\"/d" \
+      -e "/$keys\.New/,/^\t\}/d" internal/encryption/default_registry.go
     # of the time before Go 1.18, which does not link with today's Go
     [ "$1" != terraform-1.1.9 ] || go get golang.org/x/sys@v0.30.0 >&2
     go build -mod=mod -ldflags "-s -w -X $5.dev=no" -o "$out/$1.part" "$4" >&2
