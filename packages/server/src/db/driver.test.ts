@@ -28,10 +28,11 @@ async function withPool(work: (sql: Sql) => Promise<void>, max = 2): Promise<voi
   }
 }
 
-/** The transactions of this test that are open. */
+/** The transactions of this test that are open. Without those of vacuum, which PostgreSQL starts when it wants. */
 async function open(): Promise<number> {
   const [row] = await admin<{ count: number }[]>`SELECT count(*) AS count FROM pg_stat_activity
-    WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL`;
+    WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL
+      AND backend_type = 'client backend'`;
   return row!.count;
 }
 
