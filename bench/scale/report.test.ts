@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { fillIn, machinesText } from './report.ts';
+import { fillIn, machinesText, ofOneMachine } from './report.ts';
 
 const page = 'before\n<!-- runs -->\nold\n<!-- end of runs -->\nafter\n';
 
@@ -28,4 +28,17 @@ test('names the runs on another machine than most', () => {
   ];
   assert.equal(machinesText(runs), 'large, and on small (a)');
   assert.equal(machinesText(runs.slice(1)), 'large');
+});
+
+test('compares processor times only of the machine with most runs', () => {
+  const runs = [
+    { machine: 'small', cores: 1 },
+    { machine: 'large', cores: 2 },
+    { machine: 'large', cores: 3 },
+  ];
+  assert.deepEqual(
+    ofOneMachine(runs).map(({ cores }) => cores),
+    [2, 3],
+  );
+  assert.deepEqual(ofOneMachine([]), []);
 });

@@ -140,10 +140,17 @@ type Group = 'server' | 'postgres';
 /** What grows from tier to tier: `agents-1000`. */
 type Growing = 'agents' | 'watchers' | 'builds';
 
+const sizesOf = (runs: readonly RunResult[], growing: Growing): RunResult[] =>
+  runs.filter(({ tier }) => new RegExp(`^${growing}-\\d+$`).test(tier));
+
+/** Those of the machine that has most of them. Processor times of different machines have no common line. */
+export function ofOneMachine<T extends { machine: string }>(runs: readonly T[]): readonly T[] {
+  const groups = [...Map.groupBy(runs, ({ machine }) => machine).values()];
+  return groups.sort((a, b) => b.length - a.length)[0] ?? [];
+}
+
 const points = (runs: readonly RunResult[], growing: Growing, y: (run: RunResult) => number): Point[] =>
-  runs
-    .filter(({ tier }) => new RegExp(`^${growing}-\\d+$`).test(tier))
-    .map((run) => ({ x: run.counts[growing], y: y(run) }));
+  runs.map((run) => ({ x: run.counts[growing], y: y(run) }));
 
 const megabytes = (run: RunResult, group: Group) => run.quiet.groups[group].peakMegabytes;
 const cores = (run: RunResult, group: Group) => run.quiet.groups[group].cores;
@@ -179,17 +186,29 @@ interface Curve {
 /** The costs with enough runs for a line. */
 const curvesOf = (runs: readonly RunResult[]): Curve[] =>
   COSTS.flatMap(([cost, unit, growing, value]) => {
-    const found = points(runs, growing, value);
+    const sizes = sizesOf(runs, growing);
+    const found = points(unit === 'kB' ? sizes : ofOneMachine(sizes), growing, value);
     return found.length > 1 ? [{ cost, unit, points: found, line: fitLine(found) }] : [];
   });
 
 function costsTable(curves: readonly Curve[]): string {
   return markdown(
-    ['cost', 'without any', 'each', 'largest error of a run', 'slope at the largest sizes compared with the smallest'],
+    [
+      'cost',
+      'sizes',
+      'without any',
+      'each',
+      'largest error of a run',
+      'slope at the largest sizes compared with the smallest',
+    ],
     curves.map(({ cost, unit, line, points: found }) => {
       const growth = growthOfCost(found);
       return [
         cost,
+        found
+          .toSorted((a, b) => a.x - b.x)
+          .map(({ x }) => fixed(x))
+          .join('; '),
         inWhole(line.base, unit),
         `${fixed(line.each, 1)} ${unit}`,
         percent(line.error),
@@ -219,17 +238,23 @@ function paperTable(curves: readonly Curve[]): string {
 }
 
 function chartsOf(runs: readonly RunResult[]): Record<string, Chart> {
-  const series = (growing: Growing, value: (run: RunResult, group: Group) => number) =>
+  const series = (
+    growing: Growing,
+    value: (run: RunResult, group: Group) => number,
+    sizes: readonly RunResult[] = sizesOf(runs, growing),
+  ) =>
     (['server', 'postgres'] as const).map((group) => ({
       name: group === 'server' ? 'server' : 'PostgreSQL',
-      points: points(runs, growing, (run) => Math.max(0, value(run, group))),
+      points: points(sizes, growing, (run) => Math.max(0, value(run, group))),
     }));
+  const seriesOfOneMachine = (growing: Growing, value: (run: RunResult, group: Group) => number) =>
+    series(growing, value, ofOneMachine(sizesOf(runs, growing)));
   return {
     'agents-processor': {
       title: 'Processor of idle agents',
       x: 'connected agents',
       y: '% of a core',
-      series: series('agents', (run, group) => cores(run, group) * 100),
+      series: seriesOfOneMachine('agents', (run, group) => cores(run, group) * 100),
     },
     'agents-memory': {
       title: 'Memory of idle agents',
@@ -247,7 +272,7 @@ function chartsOf(runs: readonly RunResult[]): Record<string, Chart> {
       title: 'Processor time of simulated builds',
       x: 'builds at the same time',
       y: 'seconds',
-      series: series('builds', (run, group) => ofAllBuilds(run, group) / 1_000),
+      series: seriesOfOneMachine('builds', (run, group) => ofAllBuilds(run, group) / 1_000),
     },
   };
 }
