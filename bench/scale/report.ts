@@ -211,7 +211,7 @@ function costsTable(curves: readonly Curve[]): string {
           .join('; '),
         inWhole(line.base, unit),
         `${fixed(line.each, 1)} ${unit}`,
-        percent(line.error),
+        found.length > 2 ? percent(line.error) : '–',
         growth === undefined ? '–' : `${fixed(growth, 2)}×`,
       ];
     }),
