@@ -17,8 +17,8 @@ build() {
   chmod -R u+w "$source"
   (
     cd "$source"
-    # Templates cannot use remote states and keys of clouds, whose libraries are most of what there is to compile. Each remote
-    # state of Terraform 1.15 is a separate module, which the module proxy does not have.
+    # Without the remote states and keys of clouds, which templates cannot use. Their libraries are most of the code.
+    # Each remote state of Terraform 1.15 is a separate module, which the module proxy does not have.
     clouds='(artifactory|azure|consul|cos|etcdv2|etcdv3|gcs|kubernetes|manta|oci|oss|pg|s3|swift)'
     sed -i -E -e "/remote-state\/$clouds\"/d" -e '/"azure": func.*\{$/,/^\t\t\},/d' \
       -e '/backend(Artifactory|Azure|Consul|Cos|Etcdv2|Etcdv3|GCS|Kubernetes|Manta|OCI|OSS|Pg|S3|Swift)\./d' \
