@@ -140,17 +140,20 @@ type Group = 'server' | 'postgres';
 /** What grows from tier to tier: `agents-1000`. */
 type Growing = 'agents' | 'watchers' | 'builds';
 
-const sizesOf = (runs: readonly RunResult[], growing: Growing): RunResult[] =>
-  runs.filter(({ tier }) => new RegExp(`^${growing}-\\d+$`).test(tier));
+type Resource = 'memory' | 'processor';
+
+/** The runs of each machine, those of the machine with most of them first. */
+const byMachine = <T extends { machine: string }>(runs: readonly T[]): [machine: string, runs: T[]][] =>
+  [...Map.groupBy(runs, ({ machine }) => machine)].sort(([, a], [, b]) => b.length - a.length);
 
 /** Those of the machine that has most of them. Processor times of different machines have no common line. */
-export function ofOneMachine<T extends { machine: string }>(runs: readonly T[]): readonly T[] {
-  const groups = [...Map.groupBy(runs, ({ machine }) => machine).values()];
-  return groups.sort((a, b) => b.length - a.length)[0] ?? [];
-}
+export const ofOneMachine = <T extends { machine: string }>(runs: readonly T[]): readonly T[] =>
+  byMachine(runs)[0]?.[1] ?? [];
 
-const points = (runs: readonly RunResult[], growing: Growing, y: (run: RunResult) => number): Point[] =>
-  runs.map((run) => ({ x: run.counts[growing], y: y(run) }));
+function points(runs: readonly RunResult[], growing: Growing, of: Resource, y: (run: RunResult) => number): Point[] {
+  const sizes = runs.filter(({ tier }) => new RegExp(`^${growing}-\\d+$`).test(tier));
+  return (of === 'memory' ? sizes : ofOneMachine(sizes)).map((run) => ({ x: run.counts[growing], y: y(run) }));
+}
 
 const megabytes = (run: RunResult, group: Group) => run.quiet.groups[group].peakMegabytes;
 const cores = (run: RunResult, group: Group) => run.quiet.groups[group].cores;
@@ -186,8 +189,7 @@ interface Curve {
 /** The costs with enough runs for a line. */
 const curvesOf = (runs: readonly RunResult[]): Curve[] =>
   COSTS.flatMap(([cost, unit, growing, value]) => {
-    const sizes = sizesOf(runs, growing);
-    const found = points(unit === 'kB' ? sizes : ofOneMachine(sizes), growing, value);
+    const found = points(runs, growing, unit === 'kB' ? 'memory' : 'processor', value);
     return found.length > 1 ? [{ cost, unit, points: found, line: fitLine(found) }] : [];
   });
 
@@ -238,41 +240,35 @@ function paperTable(curves: readonly Curve[]): string {
 }
 
 function chartsOf(runs: readonly RunResult[]): Record<string, Chart> {
-  const series = (
-    growing: Growing,
-    value: (run: RunResult, group: Group) => number,
-    sizes: readonly RunResult[] = sizesOf(runs, growing),
-  ) =>
+  const series = (growing: Growing, of: Resource, value: (run: RunResult, group: Group) => number) =>
     (['server', 'postgres'] as const).map((group) => ({
       name: group === 'server' ? 'server' : 'PostgreSQL',
-      points: points(sizes, growing, (run) => Math.max(0, value(run, group))),
+      points: points(runs, growing, of, (run) => Math.max(0, value(run, group))),
     }));
-  const seriesOfOneMachine = (growing: Growing, value: (run: RunResult, group: Group) => number) =>
-    series(growing, value, ofOneMachine(sizesOf(runs, growing)));
   return {
     'agents-processor': {
       title: 'Processor of idle agents',
       x: 'connected agents',
       y: '% of a core',
-      series: seriesOfOneMachine('agents', (run, group) => cores(run, group) * 100),
+      series: series('agents', 'processor', (run, group) => cores(run, group) * 100),
     },
     'agents-memory': {
       title: 'Memory of idle agents',
       x: 'connected agents',
       y: 'MB (PSS)',
-      series: series('agents', megabytes),
+      series: series('agents', 'memory', megabytes),
     },
     watchers: {
       title: 'Memory of people who watch a workspace, with 1,000 agents',
       x: 'open streams',
       y: 'MB (PSS)',
-      series: series('watchers', megabytes),
+      series: series('watchers', 'memory', megabytes),
     },
     builds: {
       title: 'Processor time of simulated builds',
       x: 'builds at the same time',
       y: 'seconds',
-      series: seriesOfOneMachine('builds', (run, group) => ofAllBuilds(run, group) / 1_000),
+      series: series('builds', 'processor', (run, group) => ofAllBuilds(run, group) / 1_000),
     },
   };
 }
@@ -346,8 +342,7 @@ export function fillIn(page: string, name: string, text: string): string {
 
 /** The machine of most runs, and the others with the names of their runs. */
 export function machinesText(runs: readonly { tier: string; machine: string }[]): string {
-  const tiersOf = Map.groupBy(runs, ({ machine }) => machine);
-  const [[usual] = [''], ...others] = [...tiersOf].sort(([, a], [, b]) => b.length - a.length);
+  const [[usual] = [''], ...others] = byMachine(runs);
   const names = (tiers: readonly { tier: string }[]) => tiers.map(({ tier }) => tier).join(', ');
   return [usual, ...others.map(([machine, tiers]) => `on ${machine} (${names(tiers)})`)].join(', and ');
 }
